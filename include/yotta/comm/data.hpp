@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "yotta/comm/reduce_ops.hpp"
+#include "yotta/comm/comm_options.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/tensor.hpp"
 

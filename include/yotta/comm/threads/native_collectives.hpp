@@ -26,8 +26,8 @@
 
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/engine/native_traffic.hpp"
+#include "yotta/comm/engine/reduce_arithmetic.hpp"
 #include "yotta/comm/failures.hpp"
-#include "yotta/comm/reduce_ops.hpp"
 #include "yotta/comm/threads/collective_rendezvous.hpp"
 
 namespace yotta {

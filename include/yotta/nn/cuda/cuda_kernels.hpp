@@ -11,7 +11,7 @@
 
 #if YOTTA_BODIES_OF(kernels) || defined(__CUDACC__)
 #include "yotta/comm/data.hpp"
-#include "yotta/comm/reduce_ops.hpp"
+#include "yotta/comm/engine/reduce_arithmetic.hpp"
 #include "yotta/core/cpu/convert.hpp"
 #include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/nn/activations.hpp"
