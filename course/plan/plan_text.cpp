@@ -10,7 +10,7 @@
 namespace yotta {
 
 std::string best_text(const Plan& plan) {
-  console::Table table({"", "s a step", "TFLOP/s", "MFU", "bubble", "exposed", "GB", "layout"});
+  console::Table table({"", "s / step", "TFLOP/s", "MFU", "bubble", "exposed", "GB", "layout"});
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const StepEstimate& e = plan.best[i].estimate;
     table.row({std::to_string(i + 1), fmt::format("{:.3f}", e.seconds),

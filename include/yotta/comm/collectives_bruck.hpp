@@ -8,7 +8,7 @@
 //     start       a          b          c          d          e
 //     1 from r+1  ab         bc         cd         de         ea
 //     2 from r+2  abcd       bcde       cdea       deab       eabc
-//     1 from r+4  abcde      bcdea      cdeab      deabc      eabcd      then turn: abcde
+//     1 from r+4  abcde      bcdea      cdeab      deabc      eabcd      then rotate: abcde
 //
 // all_to_all: the block for the rank j places ahead must travel j places. Write j in binary: in
 // round k all blocks whose j has bit k move 2^k places. Each block travels once for each 1 in its
@@ -93,7 +93,7 @@ inline void all_to_all_bruck(Channel& channel, ConstData in, Data out) {
               out.chunk(wrap(rank - j, p), p));
 }
 
-// Nobody leaves before everybody has come.
+// No rank leaves before every rank has arrived.
 inline void barrier_dissemination(Channel& channel) {
   const int p = channel.size(), rank = channel.rank();
   for (int distance = 1; distance < p; distance *= 2)

@@ -23,8 +23,8 @@
 //     seconds   pairwise  (p-1) (a_o + N/p b_o): a step is as slow as its slowest pair
 //               two hops  2(g-1) a_i + (g-1)/g N b_i + (k-1) a_o + (k-1)/k N b_o
 //
-// and 8 k bytes to each of g-1: a rank says how much it has for each node. As many bytes cross
-// between the nodes; inside, most are sent once more.
+// In addition a rank tells each of the g-1 others in its node how much it has for each node: 8 k
+// bytes. The same bytes cross between the nodes; inside, most of them are sent once more.
 // Contract: as all_to_all_v_pairwise; g divides p; ranks 0 to g-1 are the first node.
 // Letters: collectives_common.hpp; g, k as above.
 // Reference: Rajbhandari et al. (2022), DeepSpeed-MoE, section 5.2 (hierarchical all-to-all).

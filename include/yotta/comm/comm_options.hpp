@@ -63,7 +63,7 @@ struct CommOptions {
   Algorithm algorithm = Algorithm::automatic;
   const char* label = nullptr;  // in the ledger; default: the operation's name
   int node = 8;                 // ranks per node, for hierarchical, pipelined and multi_rail
-  int rails = 0;  // rings of multi_rail, one a network card; 0: a card for each rank of a node
+  int rails = 0;  // rings of multi_rail, one per network card; 0: one card per rank of a node
 
   // The same under another label.
   constexpr CommOptions labelled(const char* text) const { return {algorithm, text, node, rails}; }

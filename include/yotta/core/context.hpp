@@ -21,13 +21,13 @@
 
 namespace yotta {
 
-// What can happen side by side on one rank has lanes: 0 computes, those above are one a peer and
-// direction, those below one a communicator, for its collectives.
+// What can happen side by side on one rank has lanes: 0 computes. Those above are one per peer and
+// direction; those below are one per communicator, for its collectives.
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
-// From here on a peer is no rank of the world but an image of this one (comm/engine/mirrored.hpp),
-// at the chip peer - first_image.
+// A peer of this number or above is not a rank of the world but an image of this one
+// (comm/engine/mirrored.hpp), on chip peer - first_image.
 inline constexpr int first_image = 1 << 24;
 
 // One message between two ranks as a clock sees it.
@@ -57,7 +57,7 @@ struct Arrival {
   EventStamp travel;
 };
 
-// Somebody who turns costs into time.
+// Turns costs into time.
 class CostSink {
  public:
   virtual ~CostSink() = default;
@@ -76,8 +76,8 @@ class CostSink {
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
   // Bytes were added to others, on this lane.
   virtual void reduce(int /*lane*/, int64_t /*bytes*/) {}
-  // Times of a described machine; else of this computer, where what has come so far is a fair
-  // question.
+  // True: its times are those of a described machine. False: those of this computer, where
+  // Work::done() has an answer.
   virtual bool is_virtual() const { return true; }
 };
 

@@ -246,7 +246,7 @@ inline void scatter_native(SharedMemoryChannel& channel, ConstData in, Data out,
       scatter_native_traffic(channel.size(), channel.rank(), all.count, bytes_of(out.dtype), root));
 }
 
-// No rank leaves before all have come.
+// No rank leaves before every rank has arrived.
 inline void barrier_native(SharedMemoryChannel& channel) { channel.meet(); }
 
 }  // namespace yotta

@@ -169,7 +169,7 @@ void expect_hugging_face(const TransformerConfig& config, Where where) {
   if (what != nullptr)
     fail(where,
          "a mixture with {} cannot be kept in files: they have Mixtral's form, which is Llama's "
-         "dialect, a softmax router, and 2 or more experts a token whose weights sum to 1",
+         "dialect, a softmax router, and 2 or more experts per token whose weights sum to 1",
          what);
 }
 

@@ -1,4 +1,3 @@
-// nvcc
 // Every body of nn/ as a kernel, in the slots where its op looks for it.
 //
 //     install_accelerator();  install_kernels();      from here on the ops run on Device::cuda
