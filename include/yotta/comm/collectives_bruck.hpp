@@ -35,18 +35,18 @@ inline void all_gather_bruck(Channel& channel, ConstData in, Data out) {
   const int p = channel.size(), rank = channel.rank();
   const int64_t n = out.count;
   Tensor buffer = scratch(n, out);  // chunks rank, rank + 1, ..., going round
-  const Data turned = buffer;
-  copy_data(in, turned.part(0, in.count));
+  const Data rotated = buffer;
+  copy_data(in, rotated.part(0, in.count));
   for (int have = 1; have < p; have *= 2) {
     const int more = std::min(have, p - have);
     const int64_t begin = chunks_count(n, p, rank, have);
     const int64_t end = chunks_count(n, p, rank, have + more);
-    channel.send_recv(turned.part(0, chunks_count(n, p, rank, more)), wrap(rank - have, p),
-                      turned.part(begin, end), wrap(rank + have, p));
+    channel.send_recv(rotated.part(0, chunks_count(n, p, rank, more)), wrap(rank - have, p),
+                      rotated.part(begin, end), wrap(rank + have, p));
   }
   const int64_t before = chunk_begin(n, p, rank);
-  copy_data(turned.part(0, n - before), out.part(before, n));
-  copy_data(turned.part(n - before, n), out.part(0, before));
+  copy_data(rotated.part(0, n - before), out.part(before, n));
+  copy_data(rotated.part(n - before, n), out.part(0, before));
 }
 
 // Where a block of an all_to_all is bound for: it lies on `rank`, has j places to go in all, and

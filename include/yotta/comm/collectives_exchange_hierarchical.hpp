@@ -37,10 +37,10 @@ namespace yotta {
 
 // `columns` columns of row 0, of row 1, ... -> `rows` numbers of column 0, of column 1, ...
 inline std::vector<int64_t> transposed_counts(Counts counts, int rows, int columns) {
-  std::vector<int64_t> turned;
+  std::vector<int64_t> result;
   for (int c = 0; c < columns; ++c)
-    for (int r = 0; r < rows; ++r) turned.push_back(counts[static_cast<size_t>(r * columns + c)]);
-  return turned;
+    for (int r = 0; r < rows; ++r) result.push_back(counts[static_cast<size_t>(r * columns + c)]);
+  return result;
 }
 
 // The sum of each row.
@@ -56,15 +56,15 @@ inline std::vector<int64_t> row_sums(Counts counts, int rows) {
 
 // The runs of `from`, counts[r * columns + c] numbers each, in the order of their transpose.
 inline Tensor transposed_runs(ConstData from, Counts counts, int rows, int columns) {
-  Tensor turned = scratch(from.count, from);
+  Tensor result = scratch(from.count, from);
   int64_t begin = 0;
   for (int c = 0; c < columns; ++c)
     for (int r = 0; r < rows; ++r) {
       const ConstData run = run_of(from, counts, r * columns + c);
-      copy_data(run, Data(turned).part(begin, begin + run.count));
+      copy_data(run, Data(result).part(begin, begin + run.count));
       begin += run.count;
     }
-  return turned;
+  return result;
 }
 
 // in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it. g: ranks per node.

@@ -279,9 +279,9 @@ int copies_of(const Spread& spread, const NamedMesh& mesh) {
 }
 
 Spread transposed(const Spread& spread) {
-  Spread turned = spread;
-  std::reverse(turned.dims.begin(), turned.dims.end());
-  return turned;
+  Spread result = spread;
+  std::reverse(result.dims.begin(), turned.dims.end());
+  return result;
 }
 #endif  // YOTTA_BODIES
 

@@ -99,8 +99,8 @@ TEST_CASE("a broken file is refused with the reason") {
   CHECK(contains(opening(length(100) + "{}"), "a header of 100 bytes and ends after 10"));
   CHECK(contains(opening(length(0)), "does not start with '{'"));
   CHECK(contains(opening(file_of(" {}", 0)), "does not start with '{'"));
-  CHECK(contains(opening(file_of("{\"x\":", 0)), "the header is no JSON"));
-  CHECK(contains(opening(file_of("{\"\xFF\":1}", 0)), "the header is no JSON"));
+  CHECK(contains(opening(file_of("{\"x\":", 0)), "the header is not JSON"));
+  CHECK(contains(opening(file_of("{\"\xFF\":1}", 0)), "the header is not JSON"));
   for (const size_t data : {0, 7, 9, 1000}) {
     const std::string bytes = file_of("{\"x\":{" + good + "}}", data);
     const auto expected =

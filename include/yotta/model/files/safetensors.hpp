@@ -263,7 +263,7 @@ class SafetensorsHeader {
     try {
       return parse_json(text);
     } catch (const JsonProblem& problem) {
-      corrupt(where, "the header is no JSON ({})", problem.what());
+      corrupt(where, "the header is not JSON ({})", problem.what());
     }
   }
 
