@@ -280,7 +280,7 @@ int copies_of(const Spread& spread, const NamedMesh& mesh) {
 
 Spread transposed(const Spread& spread) {
   Spread result = spread;
-  std::reverse(result.dims.begin(), turned.dims.end());
+  std::reverse(result.dims.begin(), result.dims.end());
   return result;
 }
 #endif  // YOTTA_BODIES

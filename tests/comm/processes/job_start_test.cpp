@@ -34,7 +34,7 @@ TEST_CASE("mpirun's word is not enough: each rank must have said that it has end
   CHECK(silent.status == 1);
   CHECK(contains(silent.text,
                  "rank 0 ended before MPI_Finalize, although "
-                 "/bin/sh reports success\nrank 1 has left"));
+                 "/bin/sh reports success\nrank 1 ended before"));
   CHECK(start_mpirun(stand_in("exit 3"), 2).status == 3);
   CHECK(start_mpirun(stand_in("exit 3"), 2).text.empty());  // mpirun has said why
   CHECK(start_mpirun(stand_in("kill -9 $$"), 2).status == 128 + 9);

@@ -253,7 +253,7 @@ TEST_CASE("rank 0 cannot be reached, or is another program") {
     heard = meet({by_address(1, 2, {"127.0.0.1", other.port()}, all)})[0];
     close(connect_at_last(other.port()));  // to answer, if rank 1 was too late
     answers.join();
-    return contains(heard, "what is there");
+    return contains(heard, "what listens there");
   });
   CHECK(contains(heard, "what listens there is not rank 0"));
 }

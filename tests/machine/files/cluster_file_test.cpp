@@ -115,7 +115,7 @@ TEST_CASE("what is not a plain file is refused at once, and named") {
   std::filesystem::create_symlink("round", folder / "round");
   for (const std::string& path :
        std::vector<std::string>{folder / "round", folder / "round/x", std::string(5000, 'x')})
-    CHECK(contains(message_of([&] { cluster_from(path); }), path + "' is no machine"));
+    CHECK(contains(message_of([&] { cluster_from(path); }), path + "' is not a machine"));
   close(both_ends);
 }
 
