@@ -67,7 +67,7 @@ struct Key {
   int64_t bytes;
   auto operator<=>(const Key&) const = default;
 };
-using Samples = std::map<Key, std::vector<double>>;  // one median a round
+using Samples = std::map<Key, std::vector<double>>;  // one median per round
 
 double bus_factor(const std::string& operation, int p) {
   if (operation == "all_reduce") return 2.0 * (p - 1) / p;

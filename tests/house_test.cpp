@@ -335,7 +335,6 @@ Complaints include_circles(const fs::path& root) {
 // The pages of comm/ and device/ that may have a single reader, each for its reason.
 const Doors single_readers = {
     {"comm/collectives.hpp", "the umbrella of all families, for users"},
-    {"comm/collectives_recursive_cost.hpp", "costs of a family, for users and plan_groups.hpp"},
     {"device/cp_async.hpp", "one of CUDA's words, for kernels that users write"},
     {"device/ldmatrix.hpp", "one of CUDA's words, for kernels that users write"},
     {"device/matmul_pipelined.hpp",
@@ -386,11 +385,54 @@ Complaints long_headers(const fs::path& root) {
   return complaints;
 }
 
+// How many lines of the book a reader of a page may have to know: those of all pages at the top of
+// a floor that it reaches by the includes outside of its bodies.
+const std::map<std::string, int> closures = {
+    {"comm/communicator.hpp", 1500}, {"parallel/ddp.hpp", 2000}, {"parallel/fsdp.hpp", 3000}};
+
+Complaints long_closures(const fs::path& root, const std::map<std::string, int>& most) {
+  Complaints complaints;
+  for (const auto& [page, limit] : most) {
+    std::set<std::string> reached;
+    int lines = 0;
+    const auto walk = [&](const auto& self, const std::string& name) -> void {
+      if (!reached.insert(name).second) return;
+      const fs::path header = root / "include/yotta" / name;
+      each_line(header, [&](int, const std::string&) {
+        lines += is_book("include/yotta" / fs::path(name));
+      });
+      for (const Directive& include : directives(header))
+        if (!include.ours().empty() && !include.in_bodies()) self(self, include.ours());
+    };
+    walk(walk, page);
+    if (lines > limit)
+      complaints.push_back(
+          fmt::format("{} reaches {} lines of the book, more than {}", page, lines, limit));
+  }
+  return complaints;
+}
+
 // The part of a line that is a comment; of a string that holds "//", that part.
 std::string comment_of(const fs::path& path, const std::string& line) {
   const bool script = path.extension() == ".cmake" || path.extension() == ".txt";
   const size_t start = line.find(script ? "#" : "//");
   return start == std::string::npos ? "" : line.substr(start);
+}
+
+// Every include is written in one of two ways, so that the checks above see all of them.
+Complaints odd_includes(const fs::path& root) {
+  Complaints complaints;
+  const std::regex include("\\s*#\\s*include.*");
+  const std::regex usual("#include (\"yotta/[^\"]+\"|<(?!yotta/)[^>]+>).*");
+  for (const fs::path& header : headers(root))
+    each_line(root / header, [&](int number, const std::string& line) {
+      if (line.find("include") == std::string::npos || !std::regex_match(line, include)) return;
+      if (!std::regex_match(line, usual))
+        complaints.push_back(
+            fmt::format("{}:{}: {}: write #include \"yotta/...\" at the line's beginning",
+                        header.string(), number, line));
+    });
+  return complaints;
 }
 
 // What a header includes stands above its namespace, or the other file's names would lie in it.
@@ -901,6 +943,22 @@ TEST_CASE("what stands at the top of comm/ and device/ has several readers or a 
   CHECK(lonely_headers(house.root(), {}).empty());
 }
 
+TEST_CASE("who reads DDP, FSDP or the communicator meets few other pages of the book") {
+  check_none(long_closures(project, closures));
+  Sketch house;
+  house.write("include/yotta/core/tensor.hpp", std::string(10, '\n'));
+  house.write("include/yotta/core/cpu/packing.hpp", std::string(100, '\n'));
+  house.write("include/yotta/comm/work.hpp",
+              "#include \"yotta/core/cpu/packing.hpp\"\n#include \"yotta/core/tensor.hpp\"\n");
+  house.write("include/yotta/parallel/ddp.hpp",
+              "#include \"yotta/comm/work.hpp\"\n#include \"yotta/core/tensor.hpp\"\n"
+              "#if YOTTA_BODIES_OF(parallel)\n#include \"yotta/core/long.hpp\"\n#endif\n");
+  house.write("include/yotta/core/long.hpp", std::string(1000, '\n'));
+  CHECK(long_closures(house.root(), {{"parallel/ddp.hpp", 17}}).empty());
+  CHECK(complains(long_closures(house.root(), {{"parallel/ddp.hpp", 16}}),
+                  "parallel/ddp.hpp reaches 17 lines of the book, more than 16"));
+}
+
 TEST_CASE("no page of the book is longer than 300 lines, no component of an engine room than 600") {
   check_none(long_headers(project));
   Sketch house;
@@ -916,6 +974,20 @@ TEST_CASE("no page of the book is longer than 300 lines, no component of an engi
   SUBCASE("engine room") {
     house.write("include/yotta/core/cpu/longer.hpp", text + text + "//\n");
     CHECK(complains(long_headers(house.root()), "longer.hpp has 601 lines"));
+  }
+}
+
+TEST_CASE("includes are written in the two ways that the checks know") {
+  check_none(odd_includes(project));
+  Sketch house;
+  house.write("include/yotta/core/fine.hpp",
+              "// to include\n#include <vector>\n#include \"yotta/core/a.hpp\"  // why\n");
+  CHECK(odd_includes(house.root()).empty());
+  for (const char* line :
+       {"#include <yotta/comm/tcp/sockets.hpp>", "  #include \"yotta/core/a.hpp\"",
+        "# include \"yotta/core/a.hpp\"", "#include \"cpu/a.hpp\""}) {
+    house.write("include/yotta/core/fine.hpp", line);
+    CHECK(complains(odd_includes(house.root()), "fine.hpp:1: "));
   }
 }
 

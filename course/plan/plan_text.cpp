@@ -13,7 +13,7 @@ namespace yotta {
 std::string best_text(const Plan& plan) {
   const StepEstimate& best = plan.best[0].estimate;
   const bool is_short = best.seconds < 0.1, is_small = best.memory.bytes() < 0.1e9;
-  console::Table table({"", is_short ? "ms a step" : "s a step", "TFLOP/s", "MFU", "bubble",
+  console::Table table({"", is_short ? "ms / step" : "s / step", "TFLOP/s", "MFU", "bubble",
                         "exposed", is_small ? "MB" : "GB", "layout"});
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const StepEstimate& e = plan.best[i].estimate;

@@ -54,10 +54,10 @@ std::vector<std::string> files_of_example(const fs::path& folder) {
 
 void check_id(const std::string& root, const std::string& id) {
   if (!std::regex_match(id, std::regex("[0-9][0-9]_[a-z][a-z0-9_]*")))
-    throw std::runtime_error(
-        fmt::format("'{}' cannot be an exercise: two digits, _ and a name of small letters, digits "
-                    "and _, such as 32_my_topic",
-                    id));
+    throw std::runtime_error(fmt::format(
+        "'{}' cannot be an exercise: two digits, _ and a name of lowercase letters, digits "
+        "and _, such as 32_my_topic",
+        id));
   for (const std::string& other : find_exercises(root))
     if (other.substr(0, 2) == id.substr(0, 2))
       throw std::runtime_error(

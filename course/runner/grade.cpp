@@ -213,7 +213,7 @@ std::vector<CaseResult> only(const std::vector<std::string>& names,
     else if (!has(names, one.name))
       kept.push_back(
           {whole_program, false,
-           fmt::format("'{}' is no case of this exercise; it does not count", one.name)});
+           fmt::format("'{}' is not a case of this exercise; it does not count", one.name)});
   }
   return kept;
 }

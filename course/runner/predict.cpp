@@ -190,7 +190,7 @@ bool is_right(const Prediction& prediction, const std::string& page, const std::
   static const std::regex number(R"(\s*([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?)\s*[^0-9]*)");
   std::smatch found;
   if (!std::regex_match(answer, found, number))
-    throw std::runtime_error(fmt::format("'{}' is no number: try 12, 0.5 or 1e9", answer));
+    throw std::runtime_error(fmt::format("'{}' is not a number: try 12, 0.5 or 1e9", answer));
   const double value = value_of(prediction, page);
   return std::abs(std::stod(found[1]) - value) <= prediction.within * std::abs(value);
 }

@@ -56,7 +56,7 @@ std::string why_refused(const fs::path& file, const fs::path& student, const fs:
   if (error) return "it is a link that leads nowhere";
   const fs::path own = fs::canonical(folder) / student.filename();
   if (!lies_in(real, own)) return "it is a link that leads out of the student's folder";
-  if (!fs::is_regular_file(real, error)) return "it is no regular file";
+  if (!fs::is_regular_file(real, error)) return "it is not a regular file";
   const auto size = fs::file_size(real, error);
   if (error || size > most_source_bytes)
     return fmt::format("it has {} bytes; {} are allowed", size, most_source_bytes);

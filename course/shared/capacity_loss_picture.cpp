@@ -22,7 +22,7 @@ double number_in(const std::string& cell, const std::string& line) {
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error != std::errc() || end != cell.data() + cell.size())
-    fail(Where::current(), "expert_capacity.csv: '{}' in '{}' is no number", cell, line);
+    fail(Where::current(), "expert_capacity.csv: '{}' in '{}' is not a number", cell, line);
   return value;
 }
 

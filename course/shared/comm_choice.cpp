@@ -268,9 +268,10 @@ int CommChoice::finish(const std::string& error) {
   const bool lost_at_end = error.empty() && state_->processes->lost();
   if (lost_at_end) {
     unmute_if_lost();
-    console::error(state_->tcp_processes != nullptr
-                       ? state_->tcp_processes->describe_lost()
-                       : "a process has ended without a word, at the very end: was it killed?");
+    console::error(
+        state_->tcp_processes != nullptr
+            ? state_->tcp_processes->describe_lost()
+            : "a process ended at the very end without reporting an error: was it killed?");
   }
   if (error.empty() && is_first())
     for (size_t process = 0; process < others.size(); ++process)

@@ -54,8 +54,8 @@ std::string bar_svg(const Bar& bar, int rank) {
   return svg;
 }
 
-// A rank's bars: layers forward, layers backward (two ops each), a bucket a layer (2(p-1) messages
-// each), one update.
+// A rank's bars: layers forward, layers backward (two ops each), one bucket per layer (2(p-1)
+// messages each), one update.
 std::vector<Bar> bars_of(const std::vector<TraceEvent>& events) {
   std::vector<Bar> bars;
   int count[4] = {};

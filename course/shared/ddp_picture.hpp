@@ -16,7 +16,7 @@ namespace yotta {
 
 constexpr int ddp_picture_ranks = 4, ddp_picture_layers = 4, ddp_picture_sequences = 8;
 
-// Forward takes 1 s a layer, backward 2 s, an all_reduce of a layer's gradient 1.5 s.
+// Forward takes 1 s per layer, backward 2 s, an all_reduce of a layer's gradient 1.5 s.
 Trace ddp_picture_trace();
 
 std::string ddp_svg();

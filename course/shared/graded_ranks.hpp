@@ -7,7 +7,7 @@
 
 namespace exercise {
 
-// One thread a rank, and a deadlock is said within 3 s.
+// One thread per rank, and a deadlock is reported within 3 s.
 inline yotta::RunOptions graded_run() {
   yotta::RunOptions options;
   options.threads = 1;

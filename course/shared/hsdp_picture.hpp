@@ -14,7 +14,8 @@ namespace yotta {
 
 constexpr int hsdp_picture_group = 2, hsdp_picture_replicas = 2, hsdp_picture_units = 4;
 
-// Forward takes 1 s a unit, backward 2 s; a gather or a reduction 0.75 s, an all_reduce of a shard `between` s.
+// Forward takes 1 s per unit, backward 2 s; a gather or a reduction 0.75 s, an all_reduce of a
+// shard `between` s.
 Trace hsdp_picture_trace(double between, bool overlap = true);
 
 // A step with all_reduces that are faster than backward, and one whose all_reduces set the pace.

@@ -23,7 +23,8 @@ struct Held {
 };
 int64_t most(const std::vector<Held>& all);
 
-// One forward and backward pass of a linear net on four ranks, a layer a unit, as rank 0 saw it.
+// One forward and backward pass of a linear net on four ranks, one layer per unit, as rank 0 saw
+// it.
 struct FsdpLife {
   struct Work {
     char what;  // F, I, W

@@ -10,7 +10,7 @@
 
 namespace yotta {
 
-// One row a line of the waterfall, from 100% down to the MFU.
+// One row per line of the waterfall, from 100% down to the MFU.
 std::string waterfall_svg(const Waterfall& waterfall, const std::string& title);
 std::string first_waterfall_svg();
 

@@ -78,7 +78,7 @@ ScalingReport read_scaling_report(const std::string& path) {
   try {
     return report_of(Json::parse(read_file(path, Where::current())));
   } catch (const Json::exception& error) {
-    fail(Where::current(), "{} is no report of ./yotta bench scaling: {}", path, error.what());
+    fail(Where::current(), "{} is not a report of ./yotta bench scaling: {}", path, error.what());
   }
 }
 

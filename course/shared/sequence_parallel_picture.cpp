@@ -118,7 +118,7 @@ std::string legend(double y) {
 struct Model {
   const char* name;
   ActivationSizes sizes;
-  double L, p, m;  // layers, stages, chunks a rank
+  double L, p, m;  // layers, stages, chunks per rank
 };
 constexpr Model models[] = {
     {"22B: 48 layers, microbatch 4", {2048, 4, 6144, 64, 8}, 48, 1, 1},

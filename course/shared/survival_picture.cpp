@@ -61,7 +61,8 @@ Survival read_survival(const std::string& json, const std::string& source, Where
     return survival_of(epochs_of(log), log.at("loss"), log.at("first_step"));
   } catch (const std::exception& problem) {
     fail(where,
-         "{} is no log of a run that outlives its ranks: {}. Write one with ./yotta train --ranks "
+         "{} is not a log of a run that outlives its ranks: {}. Write one with ./yotta train "
+         "--ranks "
          "4 --faults FILE --json {}",
          source, problem.what(), source);
   }

@@ -17,7 +17,7 @@ void expect_tokens(const TrainingPlan& plan) {
     fail(
         Where::current(),
         "{}the model has a vocabulary of {} tokens, and there is no tokenizer.json{}, so the text "
-        "is read as bytes, 0 to 255: a token of this model is no byte. Put the model's own "
+        "is read as bytes, 0 to 255: a token of this model is not a byte. Put the model's own "
         "tokenizer.json beside it (byte-level BPE, as GPT-2's and Llama 3's), or take a model with "
         "a vocabulary of 256, as train makes",
         folder.empty() ? "" : folder + ": ", plan.model.vocabulary,

@@ -24,7 +24,7 @@ void print_best(const std::string& what, const TransformerConfig& model, const c
   fmt::print("{} on {}, {} tokens per step: {}\n", what, cluster, tokens,
              text_of(plan.best[0].layout));
   fmt::print(
-      "  the best of {} layouts: {:.3g} s a step, {:.3g} GB per chip, {:.0f}% of the peak; {} "
+      "  the best of {} layouts: {:.3g} s per step, {:.3g} GB per chip, {:.0f}% of the peak; {} "
       "fit\n",
       plan.layouts, best.seconds, best.memory.bytes() / 1e9, 100 * best.mfu, plan.fitting);
 }

@@ -231,11 +231,11 @@ Cluster cluster_named(std::string_view text, Where where) {
   const char* const end = text.data() + text.size();
   int count = 0;
   if (x == text.npos || std::from_chars(text.data() + x + 1, end, count).ptr != end || count < 1)
-    fail(
-        where,
-        "'{}' is no machine: give ideal, llama3-24k, or a chip and how many, as h100x8; or cities, "
-        "as citiesx4",
-        text);
+    fail(where,
+         "'{}' is not a machine: give ideal, llama3-24k, or a chip and how many, as h100x8; or "
+         "cities, "
+         "as citiesx4",
+         text);
   if (const std::string_view city = text.substr(0, x); city.starts_with("cities")) {
     int chips = 1;
     const char* const last = city.data() + city.size();

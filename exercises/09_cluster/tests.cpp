@@ -59,7 +59,7 @@ void expect_seconds(double alpha, double beta, double bytes) {
   if (close(got, alpha + bytes / beta))
     advice = "\n    beta is one over the bandwidth already, seconds a byte: multiply by it";
   if (close(got, bytes * (alpha + beta)))
-    advice = "\n    alpha is paid once a message, not once a byte";
+    advice = "\n    alpha is paid once per message, not once per byte";
   if (close(got, alpha + beta))
     advice = "\n    that is one byte: each of them comes beta after the one before";
   expect(close(got, expected),

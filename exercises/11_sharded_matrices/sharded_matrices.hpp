@@ -69,7 +69,7 @@ inline ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, Ax
 inline ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
                                   AxisGroups& groups, Where where = Where::current());
 
-// What comes of multiplying what the ranks hold.
+// What the ranks get if each multiplies what it holds.
 struct LocalProduct {
   int which = 1;        // of the four cases; 2 and 4: cannot be multiplied as it is
   std::string between;  // 2 and 4: the axes that stand in the way, in any order
@@ -143,7 +143,7 @@ ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& g
 }
 
 namespace detail {
-// x without numbers yet, for a spread that it is to get.
+// x with room for the part of another spread; its values are not set.
 inline ShardedMatrix space_for(const ShardedMatrix& x, Spread spread, const AxisGroups& groups) {
   const Shape shape = held_shape(x.whole, spread, groups.mesh(), groups.rank());
   return {Tensor::empty(shape, x.local.dtype()), std::move(spread), x.whole};
@@ -232,7 +232,7 @@ ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGro
 double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
                        int64_t width, const NamedMesh& mesh) {
   double flops_per_byte = 0;
-  // exercise 11.5: the sizes that rank 0 multiplies; 2 FLOPs a term; every matrix passes once
+  // exercise 11.5: the sizes that rank 0 multiplies; 2 FLOPs per term; every matrix passes once
   not_done("11.5");
   // end of exercise 11.5
   return flops_per_byte;

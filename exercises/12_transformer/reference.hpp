@@ -1,5 +1,5 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// Reference: a transformer's main backward passes as plain loops in f64, one letter an index.
+// Reference: a transformer's main backward passes as plain loops in f64, one letter per index.
 //
 // The ops of nn/ compute the same with vectors, tiles, threads and kernels. This page is to be read
 // before them, and its tests compare them with it.

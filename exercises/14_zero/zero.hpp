@@ -105,7 +105,7 @@ class Zero {
   inline void finish();
   // Over all ranks. (The trainer's own sum is 0: the layers' gradients are gone by then.)
   inline double sum_of_squares() const;
-  // After the optimizer's step: everyone's new weights for everyone; gradients start from zero.
+  // After the optimizer's step: all ranks get all new weights; gradients start from zero.
   inline void gather();
 
  private:

@@ -96,7 +96,7 @@ class FsdpUnit {
 // What a slice of the stack needs to know of the others.
 struct FsdpNeighbours {
   FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
-  bool stays = false;                            // its unit: whole from forward to backward
+  bool stays = false;                            // its unit stays whole from forward to backward
   FsdpUnit** reducing = nullptr;  // Fsdp's note of the unit whose reduction is under way, or null
 };
 

@@ -48,7 +48,7 @@ struct Solution {
   std::unique_ptr<AnyUnit> (*make_unit)(const std::vector<yotta::ParameterPtr>& parameters,
                                         yotta::Communicator& comm,
                                         std::optional<yotta::DType> gathered);
-  // A unit a layer.
+  // One unit per layer.
   std::unique_ptr<AnyFsdp> (*make_fsdp)(yotta::Layers model, yotta::Communicator& comm,
                                         FsdpChoices choices);
 };

@@ -227,7 +227,7 @@ Tensor PipelineMessages::handed_over(const PipelineAction& receiver) {
   return std::move(handed.mapped());
 }
 
-// A rank has run its actions up to `done`: what we sent to those has arrived, and can go.
+// A rank has run its actions up to `done`: what was sent to those has arrived, and can be freed.
 void PipelineMessages::release(int rank, const PipelineAction& done) {
   const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
   const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {

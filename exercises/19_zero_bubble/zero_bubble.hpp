@@ -1,9 +1,9 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
 // Zero bubble: fill a pipeline's idle time with weight gradients.
 //
-// A backward pass B owes two things: dx, for which the stage before is waiting (I, dgrad), and dw,
-// which nobody needs before the optimizer (W, wgrad). 1F1B does both at once. Put W off, and the
-// chain of dx runs ahead, while W fills what was the bubble:
+// A backward pass B computes two things: dx, for which the stage before is waiting (I, dgrad), and
+// dw, which is not needed before the optimizer's step (W, wgrad). 1F1B does both at once. Put W
+// off, and the chain of dx runs ahead, while W fills what was the bubble:
 //
 //     p = 3, m = 5, F, I and W take one unit each
 //     1F1B      rank 0   F0 F1 F2 .. .. .. .. B0--- F3 B1--- F4 B2--- .. B3--- .. B4---
@@ -30,8 +30,8 @@
 // pipeline_search.hpp has better ones.
 //
 // M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear
-// layers). The optimizer's step must wait for nobody for the gain to last over steps: the paper
-// checks the norm after the step and rolls back.
+// layers). For the gain to last over steps, the optimizer's step must not wait for other ranks: the
+// paper checks the norm after the step and rolls back.
 // Letters: p ranks, m microbatches, i rank from 0. The papers call I "B", and their B and W are our
 // I and W. DeepSeek's tables write B for the whole: their "ZB1P (p-1)(F + B - 2W)" is ZB-H1.
 // Contract: the formulas hold for m >= 2p - 1 and W <= I, F (ZB-V: W <= F <= I, each of a chunk).

@@ -79,7 +79,7 @@ class GatherFromSequenceParallel {
   SequenceCut cut_;
 };
 
-// ḡ: sums of the ranks' parts, of which each rank gets its tokens'.
+// ḡ: adds up the ranks' parts; each rank gets the sums of its own tokens.
 class ReduceScatterToSequenceParallel {
  public:
   ReduceScatterToSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
@@ -147,7 +147,7 @@ int64_t tokens_held(int64_t N, const Communicator& tp) {
 
 namespace detail {
 
-// Rows (n, C) with rows of zeros below them, up to k: collectives have chunks of one size.
+// Rows (n, C), filled up with rows of zeros to k of them: the collectives take chunks of one size.
 inline Tensor padded_to(int64_t k, const Tensor& rows) {
   if (rows.dim(0) == k) return rows;
   Tensor zeros = empty_beside(rows, {k - rows.dim(0), rows.dim(1)}, rows.dtype(), Where::current());

@@ -81,7 +81,7 @@ inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces
 
 namespace detail {
 
-// Pieces on their way. Nobody may touch them before arrive().
+// Pieces in flight. They must not be read or written before arrive().
 class Hops {
  public:
   explicit Hops(const Communicator& tp) : tp_(tp) {}

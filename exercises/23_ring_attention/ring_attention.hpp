@@ -21,7 +21,7 @@
 // Backward: k and v go round again, and dk and dv follow them: each rank adds what it finds to the
 // sum that comes from the left, and sends it on. The sum starts at the right neighbour of the keys'
 // owner, and is home after cp - 1 hops. With bf16 inputs all that travels is bf16; the parts of o,
-// and what a rank finds, are f32, and dk and dv are rounded once a hop.
+// and what a rank finds, are f32, and dk and dv are rounded once per hop.
 //
 // Cost per rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1).
 // FLOPs: 2 B H d T^2/cp forward, the same on every rank; with contiguous parts the last rank would
@@ -133,8 +133,8 @@ inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order,
 // k and v, or dk and dv: (B, T/cp, Hkv, d) each.
 using Pair = std::array<Tensor, 2>;
 
-// A pair on its way to the right, while the left neighbour's comes in. Nobody may touch either
-// before arrive().
+// A pair on its way to the right, while the left neighbour's comes in. Neither may be read or
+// written before arrive().
 struct Hop {
   Pair out, in;
   std::array<Work, 4> works;

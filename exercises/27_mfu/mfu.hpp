@@ -12,9 +12,9 @@
 //     after the blocks: output         2 V C
 //     backward: twice that. A model's FLOPs are 3 forward passes, however they are computed
 //
-// Two numbers of a fraction, and both are chosen: which scores count, whether the table's N does,
-// dense or sparse peak, bf16 or fp8, a GPU's tokens or all. Two MFUs can be compared only if these
-// agree.
+// Both numbers of this fraction are conventions: which scores count, whether the token table counts
+// in N, dense or sparse peak, bf16 or fp8, tokens of one GPU or of all. Two MFUs can be compared
+// only if these agree.
 //
 // Recomputation costs FLOPs and is no work of the model: it is in HFU, hardware FLOPs utilization,
 // and not in MFU. The waterfall (waterfall.hpp) says where the rest of the peak has gone. It is
@@ -120,8 +120,8 @@ inline double add_op(Waterfall& to, const TraceEvent& op, double seconds,
                         const MfuMachine& machine, double slow);
 
 // Adds what a rank waited for between two times: the chain of causes that leads back from `cause`.
-// The share of another rank's operation by which it was slower than `slow` times as described is a
-// straggler's, the rest bubble.
+// Where another rank's operation took more than `slow` times its described time, the excess counts
+// as a straggler's; the rest of it is bubble.
 inline void add_wait(Waterfall& to, const Trace& trace, EventId cause, double from, double until,
                         const MfuMachine& machine, double slow);
 

@@ -75,10 +75,11 @@ Waterfall waited(const Trace& trace) {
 
 TEST_CASE("27.1: the output matrix is multiplied once") {
   const double found = solution.forward_flops(small(), 6, Counted::none).output;
-  expect(found == 2 * 10 * 8,
-         fmt::format("V 10, C 8: {} FLOPs a token of the output matrix, not {}. Each weight costs "
-                     "a multiplication and an addition; the token table is looked up",
-                     found, 2 * 10 * 8));
+  expect(
+      found == 2 * 10 * 8,
+      fmt::format("V 10, C 8: {} FLOPs per token of the output matrix, not {}. Each weight costs "
+                  "a multiplication and an addition; the token table is looked up",
+                  found, 2 * 10 * 8));
   CountedModel untied = small();
   untied.tied = false;
   const double with_table = solution.forward_flops(untied, 6, Counted::none).output;
@@ -110,7 +111,7 @@ TEST_CASE("27.1: scores cost FLOPs that no weight stands for") {
   };
   const double all = 2 * 4 * 4 * 2 * 6;
   expect(scores(Counted::all) == all,
-         fmt::format("L 2, H 4, d 2, T 6: {} FLOPs a token of all scores, not {}. A token has T "
+         fmt::format("L 2, H 4, d 2, T 6: {} FLOPs per token of all scores, not {}. A token has T "
                      "scores a head, of 2 d FLOPs each, and weighs T values with them. 6 N leaves "
                      "them out",
                      scores(Counted::all), all));

@@ -207,7 +207,8 @@ TEST_CASE("28.4: each of the four cases") {
               "80 tokens per chip: a sequence and more, but FSDP needs 100 to hide its trips");
   expect_case(limits(10'000, 200), 125, Reached::both,
               "80 tokens per chip: less than a sequence, and than 100");
-  expect_case(limits(10'000, 200), 50, Reached::neither, "At exactly a sequence a chip it works");
+  expect_case(limits(10'000, 200), 50, Reached::neither,
+              "At exactly one sequence per chip it works");
   expect_case(limits(10'000, 50), 100, Reached::neither,
               "At exactly C / W tokens per chip FSDP's trips are hidden");
 }

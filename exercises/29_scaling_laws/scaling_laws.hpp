@@ -15,10 +15,11 @@
 // that a few bad runs do not pull it: Gauss-Newton with Levenberg's and Marquardt's damping, from
 // many starts. bootstrap() draws the runs anew, with replacement, and says how sure the fit is.
 //
-// What counts: N, weights that a token is multiplied with, and no table that is looked up; D,
-// tokens that are new: a text that is read again counts less and less (scaling_runs.hpp).
+// What counts as N: the weights that a token is multiplied with, not a table that is only looked
+// up. What counts as D: new tokens; a text that is read again counts less and less
+// (scaling_runs.hpp).
 //
-// Letters: N weights, D tokens, L loss in nats a token; A, B, E, alpha, beta of the law.
+// Letters: N weights, D tokens, L loss in nats per token; A, B, E, alpha, beta of the law.
 // References: Kaplan et al. 2020, equation 1.5; Hoffmann et al. 2022 (Chinchilla), section 3.3;
 // Besiroglu et al. 2024, who repeat that fit; Llama team 2024, section 3.2.1.
 #pragma once

@@ -16,8 +16,8 @@
 // With drop and replay at least `quorum` replicas must be whole; else all wait.
 //
 // From which step. Each rank says what it has in memory: which part, after which step. The newest
-// step of which every part is there counts; whoever lacks its own gets it from the lowest rank that
-// has it.
+// step of which every part exists is taken; a rank without its own part gets it from the lowest
+// rank that has it.
 //
 //     part 0    after step 7, 8     (places 0 and 4; place 6 has 7 alone: it was a step behind)
 //     part 1    after step 7        (place 1)                       ->  all go on after step 7
@@ -66,8 +66,8 @@ struct Places {
 // ---- how often a snapshot is taken ----
 
 // Seconds of work between two snapshots. Young's leaves out failures while a snapshot is taken, and
-// further failures in work that is done again. Daly's has the next two terms, and `mean` where
-// nothing pays: save of 2 mean or more.
+// further failures in work that is done again. Daly's has the next two terms; where `save` is 2
+// mean or more, no interval pays, and it is `mean`.
 struct Intervals {
   double young = 0, daly = 0;
 };

@@ -58,7 +58,7 @@ inline void check_options(const DilocoOptions& options, Where where = Where::cur
 inline void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
                           const DilocoOptions& options);
 
-// Sequences [begin, end) of a step's batch, and their number as a share of the mean worker's.
+// Sequences [begin, end) of a step's batch, and their number relative to the mean over the workers.
 struct WorkerShare {
   int64_t begin = 0, end = 0;
   double weight = 1;
@@ -111,15 +111,16 @@ class Diloco {
   // After each inner step. `weight`: the tokens of this worker's step, as a share of the mean
   // worker's: 1 where all have the same. Returns whether the weights have changed.
   inline bool after_step(double weight = 1);
-  // What is on its way arrives; then what has been trained since is averaged. At the end of a run.
+  // For the end of a run: waits for the mean that is on its way, then averages what was trained
+  // since.
   inline void synchronise();
 
-  // When no mean is on its way, by all who are there from now on: whoever was not there before gets
-  // weights and outer state from rank `from` of `present`, which was.
+  // Workers come or go, while no mean is on its way. All ranks of `present` call: those that are
+  // new get weights and outer state from its rank `from`, which is not.
   inline void meet(const Communicator& present, int from, Where where = Where::current());
 
-  // For checkpoints: with the steps and means of one, once its fragments are as they were, training
-  // goes on from there.
+  // For checkpoints: sets the counts of steps and means. With the fragments restored as well,
+  // training goes on from there.
   std::deque<OuterFragment>& fragments() { return fragments_; }
   int64_t steps() const { return steps_; }
   int64_t means() const { return means_; }

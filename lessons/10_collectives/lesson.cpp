@@ -161,7 +161,7 @@ std::vector<double> bytes_by_card(const Trace& trace, int node) {
   return bytes;
 }
 
-// One ring over two nodes, and one ring a card.
+// One ring over two nodes, and one ring per card.
 void network_cards(Lesson& lesson) {
   const double bytes = 1 << 30;
   std::string summary;

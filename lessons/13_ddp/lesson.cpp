@@ -169,7 +169,7 @@ struct Setup {
 const Setup setups[] = {
     {"8, one node", "one_node", "h100x8", 8, {}},
     {"16, one ring", "two_nodes", "h100x16", 16, {}},
-    {"16, a ring a card", "two_nodes_multi_rail", "h100x16", 16, {Algorithm::multi_rail}},
+    {"16, ring per card", "two_nodes_multi_rail", "h100x16", 16, {Algorithm::multi_rail}},
     {"16, hierarchical", "two_nodes_hierarchical", "h100x16", 16, {Algorithm::hierarchical}}};
 
 void on_a_machine(Lesson& lesson) {

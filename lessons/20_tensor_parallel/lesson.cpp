@@ -190,7 +190,7 @@ std::vector<Network> networks() {
   const double card = 1 / nodes.levels[1].beta, axis = 2 * v5p.link;  // an axis' two directions
   return {{"H100, NVLink to all", one_switch(h100, h100.link), h100.link},
           {"H100, nodes, one ring", nodes, card},
-          {"H100, nodes, a ring a card", nodes, 8 * card, {Algorithm::multi_rail}},
+          {"H100, nodes, ring per card", nodes, 8 * card, {Algorithm::multi_rail}},
           {"v5p, one axis", one_switch(v5p, axis), axis},
           {"v5p, three axes", one_switch(v5p, 3 * axis), 3 * axis},
           {"8 times an H100, NVLink", one_switch(faster, h100.link), h100.link}};

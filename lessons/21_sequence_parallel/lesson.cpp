@@ -40,7 +40,7 @@ std::string list(const Tensor& x) {
   return text;
 }
 
-// One number a token: 5 tokens on 2 ranks.
+// One number per token: 5 tokens on 2 ranks.
 void conjugates(Lesson& lesson) {
   lesson.section("g and its conjugate on 2 ranks: 5 tokens, one number each");
   std::vector<std::string> lines(2);

@@ -149,7 +149,7 @@ void chips(Lesson& lesson) {
 }
 
 void directions(Lesson& lesson, const Sizes& s) {
-  lesson.section(fmt::format("A gather and its matmul with 2048 outputs a rank, 4 chips, us"));
+  lesson.section(fmt::format("A gather and its matmul with 2048 outputs per rank, 4 chips, us"));
   lesson.say("{:<24}{:>10}{:>10}{:>12}{:>14}", "", "whole", "one way", "both ways", "matmul alone");
   for (const auto& [name, machine] :
        {std::pair{"H100, one switch", "h100x8"}, std::pair{"v5p, a ring of a torus", "v5px64"}}) {

@@ -223,7 +223,7 @@ void mixture(Lesson& lesson, int64_t tokens) {
 // The fewest tokens per chip for which some X computes longer than it sends, found by trying.
 void bound(Lesson& lesson) {
   lesson.section(
-      "Fewest tokens a chip with which 4096 v5p are bound by FLOPs, by trying and by formula");
+      "Fewest tokens per chip with which 4096 v5p are bound by FLOPs, by trying and by formula");
   lesson.say("{:>8} {:>14} {:>14} {:>14}", "F", "tried", "formula", "FSDP alone");
   for (const double F : {8192.0, 16384.0, 32768.0, 65536.0}) {
     const auto bound_by_flops = [&](double tokens, bool mixes) {

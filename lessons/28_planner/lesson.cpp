@@ -396,7 +396,7 @@ void worked(Lesson& lesson) {
   worked_run(lesson, "TPU v5p, FSDP on two axes, tp on one", v5p, 8960, v5p_limits(batch, 4096, 2),
              {8, 4, 16});
   FsdpTpMixture m{batch, 8192, 28672, 8960, v5p.bf16, 2 * v5p.link, 2, 1};
-  lesson.say("  mixed, {:.0f} tokens a chip are enough; X = {:.0f} chips for FSDP, tp {:.1f}",
+  lesson.say("  mixed, {:.0f} tokens per chip are enough; X = {:.0f} chips for FSDP, tp {:.1f}",
              least_tokens_per_chip(m), best_fsdp_ranks(m), m.N / best_fsdp_ranks(m));
   worked_run(lesson, "H100, nodes of 8", h100, 4096, h100_limits(batch, 4096), {8, 4, 16});
   lesson.say("the other way round: 4096 H100 that took 60 days had an MFU of {:.0f}%",

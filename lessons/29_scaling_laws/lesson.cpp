@@ -212,8 +212,8 @@ void years(Lesson& lesson, const Sizes& sizes) {
              sizes.chips, sizes.mfu, needs.seconds / seconds_a_day, fleet.chips * fleet.watts / 1e6,
              needs.joules / joules_a_kwh / 1e6);
   lesson.say(
-      "at {} euros a kWh, and {} times the power for the building: {:.1f} million euros; at {} a "
-      "chip and hour: {:.0f} million",
+      "at {} euros per kWh, and {} times the power for the building: {:.1f} million euros; at {} "
+      "per chip-hour: {:.0f} million",
       Prices{}.kwh, Prices{}.overhead, price.energy / 1e6, Prices{}.chip_hour, price.rent / 1e6);
   lesson.say("wrong: with the sparse peak {:.0f} days", needs.seconds / seconds_a_day / 2);
   lesson.number("years.days", needs.seconds / seconds_a_day);

@@ -12,7 +12,6 @@
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_pipelined.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
-#include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/comm/threads/native_collectives.hpp"

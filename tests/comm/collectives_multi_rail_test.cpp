@@ -233,7 +233,8 @@ TEST_CASE("the clock's ports and the replay's shared wires agree on multi-rail r
 }
 
 TEST_CASE(
-    "1 GiB by rings on lanes of their own: a ring a card 5.0 ms, two a card no less, one card 40") {
+    "1 GiB by rings on lanes of their own: one ring per card 5.0 ms, two per card no less, one "
+    "card 40") {
   // Each ring is a communicator with the order of a rail, or all have the order of the first.
   const auto seconds = [](int count, bool rotated, bool reduces, bool share) {
     const auto body = [=](Communicator& world) {

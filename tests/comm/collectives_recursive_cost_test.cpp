@@ -1,4 +1,4 @@
-#include "yotta/comm/collectives_recursive_cost.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
 
 #include <doctest/doctest.h>
 

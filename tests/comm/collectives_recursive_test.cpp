@@ -1,7 +1,5 @@
 #include "yotta/comm/collectives_recursive.hpp"
 
-#include "yotta/comm/collectives_recursive_cost.hpp"
-
 #include <doctest/doctest.h>
 
 #include <cmath>

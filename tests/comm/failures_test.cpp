@@ -52,7 +52,7 @@ TEST_CASE("a rank failure keeps the exception as it was thrown") {
   }
 }
 
-TEST_CASE("what is no std::exception comes out unchanged") {
+TEST_CASE("what is not a std::exception comes out unchanged") {
   if (!enough_ranks(3) || !on_threads()) return;
   CHECK_THROWS_AS(run_ranks(3,
                             [](Communicator& world) {

@@ -219,6 +219,6 @@ TEST_CASE("a plan is printed; what cannot be reached is refused") {
         "C  all_reduce X       [I, K]{U_X}    -> [I, K]            6291456 bytes     93.21 us\n");
   CHECK(contains(message_of([&] { planner.choose(a, b, parse_spread("[I, K]", mesh), 0); }),
                  "no plan of at most 0 steps multiplies [I, J_X] by [J_X, K] to [I, K]"));
-  CHECK(
-      contains(message_of([&] { planner.choose(b, a); }), "[J_X, K] is no spread of this tensor"));
+  CHECK(contains(message_of([&] { planner.choose(b, a); }),
+                 "[J_X, K] is not a spread of this tensor"));
 }

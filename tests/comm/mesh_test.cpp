@@ -138,7 +138,7 @@ TEST_CASE("a mirrored mesh: one live rank a stage, the others are its images") {
   CHECK(contains(message_of([&] {
                    run_ranks(2, [&](Communicator& stages) { Mesh::mirrored(stages, shape); });
                  }),
-                 "tp 2 x pp 3 x dp 4 needs 3 live ranks, one a stage of pp, not 2"));
+                 "tp 2 x pp 3 x dp 4 needs 3 live ranks, one per stage of pp, not 2"));
 }
 
 TEST_CASE("a mirrored mesh's images are on the chips of their ranks") {

@@ -205,7 +205,8 @@ TEST_CASE("only regular files of the student's own are read") {
     INFO(one.student);
     CHECK(one.handed == (one.student == "own" ? Handed::file : Handed::refused));
     CHECK(one.why.empty() == (one.student == "own"));
-    if (one.student == "pipe" || one.student == "folder") CHECK(one.why == "it is no regular file");
+    if (one.student == "pipe" || one.student == "folder")
+      CHECK(one.why == "it is not a regular file");
     if (one.student == "outside" || one.student == "others") CHECK(contains(one.why, "leads out"));
   }
 }

@@ -206,7 +206,7 @@ TEST_CASE("wrong input is named") {
       {"--tokens 4X", "--tokens 4X: give a whole number above 0, as 8192, 512K, 16M or 1G"},
       {"--tokens 100", "has no sequence of 8192 tokens"},
       {"--cluster v5px64", "is a torus"},
-      {"--cluster foo", "'foo' is no machine"},
+      {"--cluster foo", "'foo' is not a machine"},
       {"--critical-batch 100", "a critical batch of 100 tokens has no sequence of 8192 tokens"},
       {"--reserve 80", "80 GB of a chip are to stay free, and it has 80 GB"},
       {"--reserve -1", "-1 GB of a chip are to stay free"},

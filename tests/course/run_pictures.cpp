@@ -305,7 +305,7 @@ TEST_CASE("the live picture: who dies, is away, joins, and does steps again") {
   CHECK((two.columns[1].again && !two.columns[0].again && shortened(run, 40).columns.size() == 40));
   for (const char* wrong : {"", "{}", R"({"loss": [1], "first_step": 0, "epochs": []})"})
     CHECK(contains(message_of([&] { read_survival(wrong, "a.json"); }),
-                   "a.json is no log of a run that outlives its ranks"));
+                   "a.json is not a log of a run that outlives its ranks"));
 }
 
 TEST_CASE(

@@ -73,7 +73,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
   const TemporaryFolder folder;
   std::ofstream(folder / "bad.json") << "{\"name\": \"bad\", \"chip\": \"h101\", \"levels\": []}";
   const std::pair<std::string, std::string> wrong[] = {
-      {"--cluster h100", "'h100' is no machine: give ideal, llama3-24k, or a chip and how many"},
+      {"--cluster h100", "'h100' is not a machine: give ideal, llama3-24k, or a chip and how many"},
       {"--cluster h900x8", "no chip is called 'h900'; known are a100 h100"},
       {"--cluster missing.json", "missing.json cannot be read: is there such a file?"},
       {"--cluster '" + (folder / "bad.json").string() + "'", "no chip is called 'h101'"},

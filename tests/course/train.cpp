@@ -64,7 +64,7 @@ TEST_CASE("numbers that no model has, and options that say nothing, are refused"
   check_refused({"--sample", "1099511627776"}, "1048576");
 }
 
-TEST_CASE("an empty value, as of an empty variable of the shell, is no number") {
+TEST_CASE("an empty value, as of an empty variable of the shell, is not a number") {
   for (const char* option : {"--lr", "--clip", "--dropout", "--weight-decay", "--warmup", "--ranks",
                              "--steps", "--zero", "--sample"}) {
     check_refused({option, ""}, std::string(option) + ": it is empty; give a number");
@@ -375,7 +375,7 @@ TEST_CASE("--requeue saves and resumes by itself; --ema and --link say what they
   check_refused({"--ema", "1"}, "from 1 on the average never moves");
   check_refused({"--ema", "nan"}, "--ema is nan");
   check_refused({"--link", "20Mbit/s"}, "--link slows down --comm tcp alone");
-  check_refused({"--link", "fast", "--comm", "tcp", "--ranks", "2"}, "'fast' is no link");
+  check_refused({"--link", "fast", "--comm", "tcp", "--ranks", "2"}, "'fast' is not a link");
 }
 
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {

@@ -138,7 +138,7 @@ TEST_CASE("the cases that count are the library's, each once") {
   // A file with cases of its own, of another name and of the same.
   const Grade more = graded({{"7.1: a"}, {"7.1: b", false}, {"7.1: mine"}, {"7.1: mine too"}});
   CHECK(more.points == 20);
-  CHECK(contains(verdict_text(exercise, verdict_of(more)), "'7.1: mine' is no case of this"));
+  CHECK(contains(verdict_text(exercise, verdict_of(more)), "'7.1: mine' is not a case of this"));
   CHECK(graded({{"7.1: a"}, {"7.1: b", false}, {"7.1: b"}}).points == 20);
   CHECK(graded({{"7.1: a"}, {"7.1: b"}, {"7.1: b", false}}).points == 20);
   const Grade less = graded({{"7.1: a"}});

@@ -96,6 +96,6 @@ TEST_CASE("what is forgotten around cp.async and ldmatrix is caught, with line a
        "cp_async_wait", "__syncthreads()"});
   check_says(made<MismatchDiagnosis::barrier>(),
              {"race: line", "writes what line", "Put a __syncthreads() between"});
-  check_says(made<MismatchDiagnosis::alignment>(), {load, "no multiple of 16", "tile"});
+  check_says(made<MismatchDiagnosis::alignment>(), {load, "not a multiple of 16", "tile"});
   check_says(made<MismatchDiagnosis::edge>(), {load, "reads 16 bytes out of bounds: tile"});
 }

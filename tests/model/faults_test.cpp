@@ -17,7 +17,7 @@ FaultPlan parsed(const std::string& text) { return parse_faults(text, "plan.json
 void check_refused(const std::string& text, const std::string& words) {
   const std::string message = message_of([&] { parsed(text); });
   CAPTURE(message);
-  CHECK(contains(message, "plan.json is no fault plan for 4 ranks and 20 steps"));
+  CHECK(contains(message, "plan.json is not a fault plan for 4 ranks and 20 steps"));
   CHECK(contains(message, words));
 }
 
@@ -74,11 +74,11 @@ TEST_CASE("random faults are the same for a seed, and lie in their bounds") {
 }
 
 TEST_CASE("what is no plan is refused, in words that say where") {
-  check_refused("[]", "[] is no object {...}");
+  check_refused("[]", "[] is not an object {...}");
   check_refused("{", "plan.json");
   check_refused(R"({"fault": []})", "'fault' is none of faults, random");
-  check_refused(R"({"faults": {}})", "'faults' is no list [...]");
-  check_refused(R"({"faults": [3]})", "faults[0]: 3 is no object {...}");
+  check_refused(R"({"faults": {}})", "'faults' is not a list [...]");
+  check_refused(R"({"faults": [3]})", "faults[0]: 3 is not an object {...}");
   check_refused(R"({"faults": [{"step": 1, "phase": "save"}]})", "faults[0]: 'rank' is missing");
   check_refused(R"({"faults": [{"rank": 4, "step": 1, "phase": "save"}]})",
                 "rank is 4, expected a whole number from 0 to 3");

@@ -89,7 +89,7 @@ TEST_CASE("the same seed writes the same text, another one another") {
     logits.data<float>()[299] = 99;
     return logits;
   };
-  CHECK(contains(message_of([&] { generate(wide, "x", 1, 8); }), "token 299 is no byte"));
+  CHECK(contains(message_of([&] { generate(wide, "x", 1, 8); }), "token 299 is not a byte"));
 }
 
 TEST_CASE("tokens that are no bytes are continued, too") {

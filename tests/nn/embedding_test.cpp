@@ -55,7 +55,7 @@ TEST_CASE("embedding: errors, cost, meta and threads") {
   CHECK(contains(message_of([&] { embedding(Tensor::zeros({2}), table); }), "expected i32"));
   Tensor x = Tensor::zeros({5, 2});
   CHECK(contains(message_of([&] { add_positions(x, table, 2); }),
-                 "5 rows are no whole sequences of 2 tokens"));
+                 "5 rows are not whole sequences of 2 tokens"));
   CHECK(contains(message_of([&] { add_positions(x, table, 5); }), "positions 0 to 5 are needed"));
 
   std::vector<int32_t> many;

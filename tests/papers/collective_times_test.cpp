@@ -10,7 +10,6 @@
 #include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
-#include "yotta/comm/collectives_recursive_cost.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 #include "yotta/comm/run_on.hpp"
 

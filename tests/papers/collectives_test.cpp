@@ -10,7 +10,7 @@
 #include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_naive.hpp"
-#include "yotta/comm/collectives_recursive_cost.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
 
 using namespace yotta;
 using yotta_test::LocalRanks;

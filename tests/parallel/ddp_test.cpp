@@ -113,7 +113,7 @@ TEST_CASE("the algorithm of the all_reduces is a choice, and changes no gradient
     }
 }
 
-TEST_CASE("on two nodes DDP hides its gradients with a ring a card, and not with one ring") {
+TEST_CASE("on two nodes DDP hides its gradients with one ring per card, and not with one ring") {
   // Layers of 4096 x 4096 in f32: 64 MiB of gradients each, on 16 H100.
   const auto seconds = [](bool sends, CommOptions comm) {
     return run_on(cluster_named("h100x16"), 16,

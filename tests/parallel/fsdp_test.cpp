@@ -143,7 +143,7 @@ TEST_CASE("the algorithm of gathers and reductions is a choice, and changes no v
     }
 }
 
-TEST_CASE("on two nodes FSDP's trips take an eighth of the time with a ring a card") {
+TEST_CASE("on two nodes FSDP's trips take an eighth of the time with one ring per card") {
   // Six layers of 4096 x 4096 in f32, 64 MiB each, on 16 H100; nothing to hide behind.
   const auto seconds = [](CommOptions comm) {
     return run_on(cluster_named("h100x16"), 16,

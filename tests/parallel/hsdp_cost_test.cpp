@@ -107,7 +107,8 @@ TEST_CASE("a collective's seconds are those of the fastest way of three, as the 
     return best;
   };
   for (const int count : {2, 8, 16, 32})
-    for (const int64_t bytes : {1 << 16, 1 << 24, 1 << 28}) {  // rings a card win with the largest
+    for (const int64_t bytes :
+         {1 << 16, 1 << 24, 1 << 28}) {  // rings per card win with the largest
       CAPTURE(count);
       CAPTURE(bytes);
       const auto size = static_cast<double>(bytes);

@@ -59,7 +59,7 @@ TEST_CASE("a loser's line is in seconds, and names the part that grew most") {
   best.seconds = 4.91, best.time.computed = 4, best.bubble = 0.25;
   loser.seconds = 5.5, loser.time.computed = 4.1, loser.bubble = 0.75;
   CHECK(why_slower(loser, best) ==
-        "12% slower: 5.5 s a step, the best 4.91 s; most of it bubble, 0.75 s against 0.25 s");
+        "12% slower: 5.5 s per step, the best 4.91 s; most of it bubble, 0.75 s against 0.25 s");
 }
 
 TEST_CASE("memory that stays free is not planned with") {

@@ -25,8 +25,8 @@ int axis_rank(const Comm& axis) {
   return axis.is_member() ? axis.rank() : 0;
 }
 
-// One number from each rank, summed for all: a loss, the squares of a norm. All ranks call; alone
-// it is `mine`.
+// One number from each rank, summed for all: a loss, the squares of a norm. All ranks call. With
+// one rank the result is `mine`.
 template <class Comm>
 double sum_over(Comm axis, double mine, const char* label, Where where = Where::current()) {
   if (axis_size(axis) == 1) return mine;

@@ -24,8 +24,8 @@
 
 namespace yotta {
 
-// The ranks that differ from this one along these axes only, by their place: the first axis is the
-// outermost. Errors: an axis that the mesh lacks.
+// The ranks that differ from this one along these axes only, ordered by their coordinates: the
+// first axis is the outermost. Errors: an axis that the mesh lacks.
 YOTTA_API std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank);
 
 // A mesh with a communicator for any axes of it. All ranks ask for the same ones in the same order.

@@ -34,9 +34,9 @@ class Channel {
   // reads and what it writes: there it is `in` that leaves.)
   virtual void send_recv(ConstData outgoing, int to, Data incoming, int from,
                          Where where = Where::current()) = 0;
-  // Several send_recvs at once, all of them: what goes over different links need not wait for each
-  // other (between ncclGroupStart and ncclGroupEnd, in NCCL). All ranks give theirs in an order in
-  // which they could be done one after the other, as this does.
+  // Several send_recvs at once: those over different links need not wait for each other (NCCL:
+  // between ncclGroupStart and ncclGroupEnd). The order must be one in which all ranks could do
+  // them one after the other, as this default does.
   virtual void exchange(std::span<const Exchange> all, Where where = Where::current()) {
     for (const Exchange& each : all)
       send_recv(each.outgoing, each.to, each.incoming, each.from, where);

@@ -45,7 +45,7 @@ YOTTA_API std::vector<AlgorithmTime> reduce_scatter_times(const Cluster& cluster
                                                           int64_t bytes,
                                                           Where where = Where::current());
 
-// What to run the fastest of them with: DdpOptions::comm for all_reduce_times, FsdpOptions::comm
+// Options that choose the fastest of them: DdpOptions::comm for all_reduce_times, FsdpOptions::comm
 // for the others.
 YOTTA_API CommOptions fastest(const std::vector<AlgorithmTime>& times, const Cluster& cluster,
                               int p, Where where = Where::current());
@@ -64,7 +64,7 @@ YOTTA_API std::string times_picture(const Cluster& cluster, int p,
 
 #if YOTTA_BODIES_OF(comm_timed)
 namespace detail {
-// Seconds of body(world, data), data of `bytes` bytes without numbers.
+// Seconds of body(world, data), where data has `bytes` bytes and no values (Device::meta).
 template <class Body>
 double seconds_of(const Cluster& cluster, int p, int64_t bytes, Body body, Where where) {
   const auto on_meta = [&](Communicator& world) {

@@ -8,7 +8,7 @@
 //     start       a          b          c          d          e
 //     1 from r+1  ab         bc         cd         de         ea
 //     2 from r+2  abcd       bcde       cdea       deab       eabc
-//     1 from r+4  abcde      bcdea      cdeab      deabc      eabcd      then turn: abcde
+//     1 from r+4  abcde      bcdea      cdeab      deabc      eabcd      then rotate: abcde
 //
 // all_to_all: the block for the rank j places ahead must travel j places. Write j in binary: in
 // round k all blocks whose j has bit k move 2^k places. Each block travels once for each 1 in its
@@ -35,18 +35,18 @@ inline void all_gather_bruck(Channel& channel, ConstData in, Data out) {
   const int p = channel.size(), rank = channel.rank();
   const int64_t n = out.count;
   Tensor buffer = scratch(n, out);  // chunks rank, rank + 1, ..., going round
-  const Data turned = buffer;
-  copy_data(in, turned.part(0, in.count));
+  const Data rotated = buffer;
+  copy_data(in, rotated.part(0, in.count));
   for (int have = 1; have < p; have *= 2) {
     const int more = std::min(have, p - have);
     const int64_t begin = chunks_count(n, p, rank, have);
     const int64_t end = chunks_count(n, p, rank, have + more);
-    channel.send_recv(turned.part(0, chunks_count(n, p, rank, more)), wrap(rank - have, p),
-                      turned.part(begin, end), wrap(rank + have, p));
+    channel.send_recv(rotated.part(0, chunks_count(n, p, rank, more)), wrap(rank - have, p),
+                      rotated.part(begin, end), wrap(rank + have, p));
   }
   const int64_t before = chunk_begin(n, p, rank);
-  copy_data(turned.part(0, n - before), out.part(before, n));
-  copy_data(turned.part(n - before, n), out.part(0, before));
+  copy_data(rotated.part(0, n - before), out.part(before, n));
+  copy_data(rotated.part(n - before, n), out.part(0, before));
 }
 
 // Where a block of an all_to_all is bound for: it lies on `rank`, has j places to go in all, and
@@ -93,7 +93,7 @@ inline void all_to_all_bruck(Channel& channel, ConstData in, Data out) {
               out.chunk(wrap(rank - j, p), p));
 }
 
-// Nobody leaves before everybody has come.
+// No rank leaves before every rank has arrived.
 inline void barrier_dissemination(Channel& channel) {
   const int p = channel.size(), rank = channel.rank();
   for (int distance = 1; distance < p; distance *= 2)

@@ -23,8 +23,8 @@
 //     seconds   pairwise  (p-1) (a_o + N/p b_o): a step is as slow as its slowest pair
 //               two hops  2(g-1) a_i + (g-1)/g N b_i + (k-1) a_o + (k-1)/k N b_o
 //
-// and 8 k bytes to each of g-1: a rank says how much it has for each node. As many bytes cross
-// between the nodes; inside, most are sent once more.
+// In addition a rank tells each of the g-1 others in its node how much it has for each node: 8 k
+// bytes. The same bytes cross between the nodes; inside, most of them are sent once more.
 // Contract: as all_to_all_v_pairwise; g divides p; ranks 0 to g-1 are the first node.
 // Letters: collectives_common.hpp; g, k as above.
 // Reference: Rajbhandari et al. (2022), DeepSpeed-MoE, section 5.2 (hierarchical all-to-all).
@@ -37,10 +37,10 @@ namespace yotta {
 
 // `columns` columns of row 0, of row 1, ... -> `rows` numbers of column 0, of column 1, ...
 inline std::vector<int64_t> transposed_counts(Counts counts, int rows, int columns) {
-  std::vector<int64_t> turned;
+  std::vector<int64_t> result;
   for (int c = 0; c < columns; ++c)
-    for (int r = 0; r < rows; ++r) turned.push_back(counts[static_cast<size_t>(r * columns + c)]);
-  return turned;
+    for (int r = 0; r < rows; ++r) result.push_back(counts[static_cast<size_t>(r * columns + c)]);
+  return result;
 }
 
 // The sum of each row.
@@ -56,15 +56,15 @@ inline std::vector<int64_t> row_sums(Counts counts, int rows) {
 
 // The runs of `from`, counts[r * columns + c] numbers each, in the order of their transpose.
 inline Tensor transposed_runs(ConstData from, Counts counts, int rows, int columns) {
-  Tensor turned = scratch(from.count, from);
+  Tensor result = scratch(from.count, from);
   int64_t begin = 0;
   for (int c = 0; c < columns; ++c)
     for (int r = 0; r < rows; ++r) {
       const ConstData run = run_of(from, counts, r * columns + c);
-      copy_data(run, Data(turned).part(begin, begin + run.count));
+      copy_data(run, Data(result).part(begin, begin + run.count));
       begin += run.count;
     }
-  return turned;
+  return result;
 }
 
 // in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it. g: ranks per node.

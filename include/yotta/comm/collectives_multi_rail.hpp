@@ -1,7 +1,7 @@
 // Multi-rail rings: one ring for every network card, so that no card stands idle.
 //
-// The problem: a node has one network card a chip, and a ring over two nodes leaves each node once.
-// One card sends all bytes, the others none:
+// The problem: a node has one network card per chip, and a ring over two nodes leaves each node
+// once. One card sends all bytes, the others none:
 //
 //     one ring         node 0   0 ─ 1 ─ 2 ─ 3 ═╗            card of rank      sends
 //                               ╔══════════════╝             0, 1, 2           nothing
@@ -30,10 +30,10 @@
 // latency is the same, and hierarchical ways are faster (collectives_hierarchical.hpp).
 //
 // Contract: ranks 0 to g-1 are the first node, and so on; the last node may have fewer. Any n, p, g
-// and R: with fewer cards than ranks some ranks are no ring's way out; with more, rings share a
-// card. With one node it is a single ring. All ranks end with the same bits.
+// and R: with fewer cards than ranks, no ring leaves the node at some ranks; with more, rings share
+// a card. With one node it is a single ring. All ranks end with the same bits.
 // Letters: collectives_common.hpp; g, R as above.
-// Reference: NCCL forms such rings, and calls them channels; Patarasu & Yuan (2009) for each.
+// Reference: NCCL forms such rings, and calls them channels; Patarasu & Yuan (2009) for one ring.
 #pragma once
 
 #include "yotta/comm/collectives_ring.hpp"
@@ -107,7 +107,7 @@ inline void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rin
   for (size_t i = 0; i < rings.size(); ++i) copy_data(sums[i], results[i]);
 }
 
-// ---- a ring a card -----------------------------------------------------------------------------
+// ---- one ring per card -------------------------------------------------------------------------
 
 // Which rings p ranks form: `node` ranks in a node (the last may have fewer), `rails` cards in each
 // (0: as many as ranks).

@@ -83,7 +83,7 @@ inline void all_to_all_naive(Channel& channel, ConstData in, Data out) {
     scatter_naive(channel, in, out.chunk(root, channel.size()), root);
 }
 
-// Nobody leaves before everybody has come.
+// No rank leaves before every rank has arrived.
 inline void barrier_naive(Channel& channel) {
   gather_naive(channel, ConstData(), Data(), 0);
   broadcast_naive(channel, Data(), 0);

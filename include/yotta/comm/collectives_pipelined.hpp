@@ -12,7 +12,7 @@
 //     segment 3                     in    x     x     out   out   all_gather inside
 //
 // A round has the g - 1 steps of a ring inside. What crosses in a round is cut into g - 1 parts,
-// one a step. In each step a rank does all that is due at once (Channel::exchange): up to two
+// one per step. In each step a rank does all that is due at once (Channel::exchange): up to two
 // messages inside and 2(k-1) by its card.
 //
 // Cost, for N bytes, g ranks per node, k nodes, links i inside and o between, long pipelines:
@@ -20,8 +20,8 @@
 //     messages  2 s k (g-1)      bytes sent: those of the hierarchical all_reduce
 //     seconds   (s + 2k - 1) (g-1) max(a_i + 2 N/(s g) b_i,  a_o + 2(k-1) N/(s k g (g-1)) b_o)
 //
-// As s grows that comes near the slower of the two alone, and the latency of (s + 2k - 1) (g-1)
-// steps grows: for small arrays few segments are better, or none (hierarchical).
+// As s grows, this approaches the time of the slower of the two alone, but the latency of (s + 2k -
+// 1) (g-1) steps grows too: for small arrays few segments are better, or none (hierarchical).
 //
 // Contract: g divides p; ranks 0 to g-1 are the first node. Any n. All ranks end with the same
 // bits.
@@ -108,8 +108,8 @@ constexpr Sent all_reduce_pipelined_sent(int p, int rank, int64_t n, int64_t wid
   return sent;
 }
 
-// For n that p times the segments times g - 1 divide: its rounds one after the other, the first and
-// the last of which do less.
+// For n that p times the segments times g - 1 divide. Its rounds follow one another; the first and
+// the last do less.
 constexpr double all_reduce_pipelined_seconds(int p, double bytes, int g, int segments,
                                               AlphaBeta inside, AlphaBeta between) {
   const SegmentStages stages{p, 0, g};

@@ -1,4 +1,4 @@
-// CommOptions: how a collective is run. All ranks of a call must give the same.
+// How a collective is run: which reduction, which algorithm. The same on all ranks of a call.
 //
 //     comm.all_reduce(gradients, ReduceOp::sum, {.algorithm = Algorithm::ring, .label = "ddp"});
 //
@@ -10,6 +10,15 @@
 #include <span>
 
 namespace yotta {
+
+// How the numbers of two ranks become one. The names are NCCL's; mean is a sum that is divided by
+// the number of ranks at the end. A NaN survives every operation, so that no rank hides another's.
+// Small floats are combined in f32 and rounded once.
+enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
+constexpr const char* name(ReduceOp op) {
+  constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
+  return names[static_cast<int>(op)];
+}
 
 enum class Algorithm : uint8_t {
   automatic,
@@ -54,7 +63,7 @@ struct CommOptions {
   Algorithm algorithm = Algorithm::automatic;
   const char* label = nullptr;  // in the ledger; default: the operation's name
   int node = 8;                 // ranks per node, for hierarchical, pipelined and multi_rail
-  int rails = 0;  // rings of multi_rail, one a network card; 0: a card for each rank of a node
+  int rails = 0;  // rings of multi_rail, one per network card; 0: one card per rank of a node
 
   // The same under another label.
   constexpr CommOptions labelled(const char* text) const { return {algorithm, text, node, rails}; }

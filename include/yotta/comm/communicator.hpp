@@ -103,12 +103,13 @@ class Communicator {
                               CommOptions options = {}, Where where = Where::current()) const;
   YOTTA_API Work all_to_all_v_async(Data out, Counts out_counts, ConstData in, Counts in_counts,
                                     CommOptions options = {}, Where where = Where::current()) const;
-  // On the other ranks `out` may be empty if p divides n; else it has n elements and no address.
+  // On ranks other than the root `out` may be empty if p divides n; else it has n elements and no
+  // address.
   YOTTA_API void gather(Data out, ConstData in, int root, CommOptions options = {},
                         Where where = Where::current()) const;
   YOTTA_API Work gather_async(Data out, ConstData in, int root, CommOptions options = {},
                               Where where = Where::current()) const;
-  // On the other ranks the same holds for `in`.
+  // On ranks other than the root the same holds for `in`.
   YOTTA_API void scatter(Data out, ConstData in, int root, CommOptions options = {},
                          Where where = Where::current()) const;
   YOTTA_API Work scatter_async(Data out, ConstData in, int root, CommOptions options = {},

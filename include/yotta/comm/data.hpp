@@ -16,14 +16,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "yotta/comm/reduce_ops.hpp"
+#include "yotta/comm/comm_options.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/tensor.hpp"
 
 namespace yotta {
 
-// Elements [begin, end) of `count`; chunk i of p. Inline checks, so that the way to the error is
-// short.
+// Elements [begin, end) of `count`; chunk i of p. The checks are inline, the errors are not.
 [[noreturn]] YOTTA_API void fail_part(int64_t begin, int64_t end, int64_t count, Where where);
 [[noreturn]] YOTTA_API void fail_chunk(int64_t i, int64_t p, Where where);
 inline void expect_part(int64_t begin, int64_t end, int64_t count, Where where) {

@@ -5,7 +5,7 @@
 //     epoch 2 A   B   .   D        world of 3 with new communicators; E starts at C's place
 //     epoch 3 A   B   E   D        E is ready, the others end their step: world of 4
 //
-// Nothing of an epoch is mended. A place is held by a member, a process or a thread, whose memory
+// An epoch is never repaired. A place is held by a member, a process or a thread, whose memory
 // outlives epochs; in each epoch the members that take part are the ranks of a new world, and every
 // communicator is made anew. So collectives, mesh and techniques know nothing of failures: they
 // throw, and the member comes back with what it still has in memory.
@@ -31,10 +31,11 @@
 
 namespace yotta {
 
-// What ends a thread rank that is killed. It is no Error: nobody should handle it.
+// What ends a thread rank that is killed. It is not an Error, so that no code handles it by
+// accident.
 class RankKilled : public std::exception {
  public:
-  const char* what() const noexcept override { return "it has ended without a word"; }
+  const char* what() const noexcept override { return "it was killed"; }
 };
 
 // A member that is ready and takes no part yet. The first at a place is number 0, its replacement
@@ -56,7 +57,7 @@ class EpochMember {
   virtual bool run(Communicator& world, const Epoch& epoch) = 0;
 };
 
-// The places that take part, in order, of those that have a ready member; empty: wait for more.
+// Of the places that have a ready member, those that take part, in order; empty: wait for more.
 using EpochRule = std::function<std::vector<int>(const std::vector<bool>& ready)>;
 
 // Says when an epoch begins, and who takes part.
@@ -97,7 +98,8 @@ class EpochHost {
 // EpochHost, as under mpirun, the first death ends the job.
 YOTTA_API EpochHost*& epoch_host();
 
-// Runs a job until its work is done. Errors: those of a member that are no consequence of a death.
+// Runs a job until its work is done. Errors: those that a member threw for a reason of its own, and
+// not because another rank had died.
 YOTTA_API void run_epochs(int places, const EpochRule& rule, const MakeMember& make,
                           Where where = Where::current());
 
@@ -223,7 +225,7 @@ class ThreadJob {
     members_[at] = make_({place, ++numbers_[at]});
     planner_.came(place);
   }
-  // The next epoch. The others do not wait for those who come in place of the dead, if they may.
+  // The next epoch. If the rule lets the survivors go on alone, they do not wait for replacements.
   std::optional<std::vector<int>> go_on_without(const std::vector<int>& killed) {
     for (const int place : killed) planner_.died(place);
     std::optional<std::vector<int>> next = planner_.next();

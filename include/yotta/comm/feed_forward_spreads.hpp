@@ -9,8 +9,9 @@
 //     tensor parallelism     [B, D]       [D, F_Y]      [B, F_Y]      [F_Y, D]
 //     FSDP and tensor        [B_X, D]     [D_X, F_Y]    [B_X, F_Y]    [F_Y, D_X]
 //
-// That is all that is said about a technique. Its collectives follow: a layer is six products, two
-// forward and four backward, and the planner (matmul_plans.hpp) finds the cheapest plan of each.
+// The spreads are all that defines a technique; its collectives follow from them. A layer is six
+// products, two forward and four backward, and the planner (matmul_plans.hpp) finds the cheapest
+// plan of each.
 // A gradient is spread as what it is the gradient of, and ' is the transpose:
 //
 //     Hidden = In W_in       dHidden = dOut W_out'      dW_out = Hidden' dOut

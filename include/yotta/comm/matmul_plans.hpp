@@ -6,8 +6,7 @@
 //
 // A planner knows the cheapest way of A to every spread, of B to every spread, and of C from every
 // spread. It tries every pair A', B' that can be multiplied as it is (product_of, cases 1 and 3),
-// and takes the sum of the three ways that is least. So the answers of the four cases come out of
-// one search:
+// and takes the cheapest sum of the three. So the answers of the four cases come out of one search:
 //
 //     J cut in A only      gather A, or slice B alike and reduce C: whichever is the smaller
 //     X cuts I and K       gather A or B; or move X from I to J with an all_to_all, slice B alike,
@@ -94,7 +93,8 @@ class MatmulPlanner {
   std::map<std::pair<int, int>, int> ends_;  // what best_end has found, by start and most steps
 };
 
-// A line a step, as str(ReshardPlan), with the matrix in front and the product in between.
+// One line per step, as str(ReshardPlan) has it, with the matrix in front and the product in
+// between.
 YOTTA_API std::string str(const MatmulPlan& plan, const MatmulProblem& problem);
 
 // The seconds of the product of what rank 0 holds; 0 if the chip has no FLOP/s.

@@ -109,7 +109,7 @@ YOTTA_API std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ran
 enum class ContextParallel : uint8_t { ring, ulysses };
 
 // How the tokens of all ranks of tp come to a matmul, and its sums to the ranks: in one collective,
-// or a rank's piece at a time while others are multiplied (parallel/async_tp.hpp).
+// or one rank's piece at a time, while other pieces are multiplied (parallel/async_tp.hpp).
 enum class Pieces : uint8_t { none, one_way, both_ways };
 
 // Sequence parallelism: the ranks of tp share the tokens between attention and MLP
@@ -120,8 +120,8 @@ struct SequenceCut {
   Pieces pieces = Pieces::none;
 };
 
-// N, from the n tokens that a rank holds: of all numbers whose cut gives this rank n tokens, p
-// neighbours, one is a multiple of T.
+// N, the tokens of all ranks, from the n that this rank holds. p successive numbers N would give
+// this rank n tokens, and since T >= p, at most one of them is a multiple of T: that is N.
 constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
   return (p * n + rank) / T * T;
 }
@@ -138,8 +138,8 @@ struct LayerAxes {
 class Mesh {
  public:
   YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current());
-  // One live rank a stage of pp, at coordinate 0 of the other axes: `stages` are these, and stage s
-  // is on chip s stride(shape, Axis::pp). The others are their images (Communicator::mirrored).
+  // One live rank per stage of pp, at coordinate 0 of the other axes: `stages` are these, and stage
+  // s is on chip s stride(shape, Axis::pp). The others are their images (Communicator::mirrored).
   YOTTA_API static Mesh mirrored(const Communicator& stages, const MeshShape& shape,
                                  Where where = Where::current());
 
@@ -172,7 +172,7 @@ class Mesh {
   Communicator world_;
   MeshShape shape_;
   int rank_;          // of the whole mesh
-  bool is_mirrored_;  // one live rank a stage
+  bool is_mirrored_;  // one live rank per stage
   std::array<Communicator, 6> axes_;
   Communicator dp_;
 };
@@ -184,7 +184,7 @@ Mesh::Mesh(const Communicator& world, const MeshShape& shape, Where where)
 
 Mesh Mesh::mirrored(const Communicator& stages, const MeshShape& shape, Where where) {
   if (stages.size(where) != shape.pp)
-    fail(where, "{} needs {} live ranks, one a stage of pp, not {}", describe(shape), shape.pp,
+    fail(where, "{} needs {} live ranks, one per stage of pp, not {}", describe(shape), shape.pp,
          stages.size());
   return {stages, shape, stages.rank() * stride(shape, Axis::pp), true, where};
 }
@@ -193,7 +193,7 @@ Mesh::Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_
            Where where)
     : world_(world), shape_(shape), rank_(rank), is_mirrored_(is_mirrored) {
   for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
-  // Nothing is sent over it where it is mirrored: its links need not be equal.
+  // On a mirrored mesh nothing is sent over this communicator, so its links need not be equal.
   CostSink* const clock = std::exchange(context().clock, is_mirrored ? nullptr : context().clock);
   dp_ = along({Axis::ep, Axis::dp_shard, Axis::dp_replicate}, where);
   context().clock = clock;
@@ -217,8 +217,8 @@ Communicator Mesh::along(std::span<const Axis> axes, Where where) const {
   return made.named(name_of(axes));
 }
 
-// "tp", "cp+fsdp": those of the axes that split something; if none does all of them but ep, which
-// only a mixture of experts has.
+// "tp", "cp+fsdp": the axes that split something. If none does, all of them but ep, which only a
+// mixture of experts has.
 std::string Mesh::name_of(std::span<const Axis> axes) const {
   std::string all, split;
   const auto add = [](std::string& text, Axis axis) {

@@ -59,8 +59,9 @@ struct WholeTensor {
   DType dtype = DType::bf16;
 };
 
-// What a step costs rank 0. Ticks are its time in whole numbers, so that plans compare exactly: 60
-// while one byte goes out over one axis, so that a byte over 2, 3 or 4 axes is a whole number too.
+// What a step costs rank 0. Ticks are its time in whole numbers, so that plans compare exactly. One
+// byte over one axis takes 60 ticks, so a byte over 2, 3 or 4 axes at once takes a whole number
+// too.
 struct StepCost {
   int64_t bytes = 0, ticks = 0;
   double seconds = 0;

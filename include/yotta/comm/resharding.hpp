@@ -37,8 +37,8 @@ struct ReshardPlan {
 YOTTA_API ReshardPlan cheapest_reshard(const Spread& from, const Spread& to,
                                        const WholeTensor& whole, const NamedMesh& mesh,
                                        TorusLinks links, Where where = Where::current());
-// A line a step: whose, what, over which axes, from and to which spread, bytes and microseconds;
-// and for a plan the sum.
+// One line per step: the matrix, the move, its axes, the spreads before and after, bytes and
+// microseconds. A plan ends with the sum.
 YOTTA_API std::string lines_of(std::string_view matrix, const Spread& from,
                                const std::vector<Step>& steps, const WholeTensor& whole,
                                const NamedMesh& mesh, TorusLinks links);

@@ -37,7 +37,7 @@ class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual CostSink* clock(int rank) = 0;  // for a run without one; rank 0 asks first
-  virtual void ended() = 0;               // all ranks of that run have
+  virtual void ended() = 0;               // all ranks of that run have ended
   // A run that had a machine of its own (run_on.hpp).
   virtual void timed(const Trace& trace, const std::string& machine) = 0;
 };
@@ -47,7 +47,7 @@ YOTTA_API RunObserver*& run_observer();
 // What every rank runs.
 using RankBody = std::function<void(Communicator&)>;
 
-// What is left of a rank when it has ended.
+// What remains of a rank after it has ended.
 struct RankReport {
   std::shared_ptr<RankContext> context;  // with its ledger
   std::shared_ptr<Engine> engine;        // keeps sent messages until all ranks have ended

@@ -8,9 +8,9 @@
 //                                             I2 │ r1  (x 1, y 0)        what x 0 and x 1 hold
 //                                             I3 │ r3  (x 1, y 1)
 //
-// The axes behind a dim's underscore cut it, the first of them first: I_XY cuts I over X, and each
-// part over Y. So I_XY and I_YX give the same rows to different ranks. An axis that stands nowhere
-// holds copies. {U_X} is "unreduced over X": the tensor is the sum over X of what its ranks hold.
+// The axes after a dim's underscore cut it, in their order: I_XY cuts I over X, and each part over
+// Y. So I_XY and I_YX give the same rows to different ranks. An axis that stands nowhere holds
+// copies. {U_X} is "unreduced over X": the tensor is the sum over X of what its ranks hold.
 //
 // Contract: an axis stands at most once in a spread. [I_X, J_X] would keep only the blocks on the
 // diagonal: a rank has one x, so it can hold the block (x, x) and no other.
@@ -279,9 +279,9 @@ int copies_of(const Spread& spread, const NamedMesh& mesh) {
 }
 
 Spread transposed(const Spread& spread) {
-  Spread turned = spread;
-  std::reverse(turned.dims.begin(), turned.dims.end());
-  return turned;
+  Spread result = spread;
+  std::reverse(result.dims.begin(), result.dims.end());
+  return result;
 }
 #endif  // YOTTA_BODIES
 

@@ -16,7 +16,7 @@
 // The V / W is rounded up: an all_gather of n chips moves (n-1)/n V. The lines of rings below count
 // hop by hop and give the exact factor; a line is what an axis is without its wrap-around link.
 // A layer is compute-bound if its products take longer than its collectives. Each threshold below
-// is that inequality, solved for the batch or for a width.
+// solves that inequality for the batch or for a width.
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices" and "Training".
 #pragma once
 
@@ -89,7 +89,7 @@ constexpr double line_gather_seconds(int n, double bytes, double one_way) {
 // ---- compute-bound if ----
 
 // FLOPs that a chip does while it sends a byte along so many axes. FSDP or data parallelism: tokens
-// a chip, B/X, must be more than this. (A weight of 2 bytes is sent for 2 FLOPs per token.)
+// per chip, B/X, must be more than this. (A weight of 2 bytes is sent for 2 FLOPs per token.)
 constexpr double flops_per_sent_byte(double flops, double both_ways, int axes = 1) {
   return flops / (both_ways * axes);
 }

@@ -32,10 +32,9 @@ class [[nodiscard]] Work {
 
   // Blocks until it is done; its buffers are the caller's again. Throws what went wrong in flight.
   YOTTA_API void wait(Where where = Where::current());
-  // Is it done? Makes progress on what is in flight. True counts as waited for. Returns at once, or
-  // after at most 10 ms if the rank has done nothing but ask for a second.
-  // Throws what wait() would: a rank that only asks is told of a deadlock, a time-out, and a rank
-  // that failed.
+  // Is it done? Makes progress on what is in flight. If it returns true, no wait() is needed.
+  // Returns at once; a rank that has done nothing but ask for a whole second sleeps up to 10 ms
+  // here. Throws what wait() would throw: Deadlock, Timeout, PeerFailed.
   YOTTA_API bool done(Where where = Where::current());
 
  private:

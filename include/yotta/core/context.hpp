@@ -19,23 +19,15 @@
 #include "yotta/core/ledger.hpp"
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES_OF(core)
-#include <algorithm>
-#include <mutex>
-#include <set>
-#include <string>
-#include <thread>
-#endif  // YOTTA_BODIES
-
 namespace yotta {
 
-// What can happen side by side on one rank has lanes: 0 computes, those above are one a peer and
-// direction, those below one a communicator, for its collectives.
+// What can happen side by side on one rank has lanes: 0 computes. Those above are one per peer and
+// direction; those below are one per communicator, for its collectives.
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
-// From here on a peer is no rank of the world but an image of this one (comm/engine/mirrored.hpp),
-// at the chip peer - first_image.
+// A peer of this number or above is not a rank of the world but an image of this one
+// (comm/engine/mirrored.hpp), on chip peer - first_image.
 inline constexpr int first_image = 1 << 24;
 
 // One message between two ranks as a clock sees it.
@@ -65,7 +57,7 @@ struct Arrival {
   EventStamp travel;
 };
 
-// Somebody who turns costs into time.
+// Turns costs into time.
 class CostSink {
  public:
   virtual ~CostSink() = default;
@@ -84,8 +76,8 @@ class CostSink {
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
   // Bytes were added to others, on this lane.
   virtual void reduce(int /*lane*/, int64_t /*bytes*/) {}
-  // Times of a described machine; else of this computer, where what has come so far is a fair
-  // question.
+  // True: its times are those of a described machine. False: those of this computer, where
+  // Work::done() has an answer.
   virtual bool is_virtual() const { return true; }
 };
 
@@ -171,39 +163,8 @@ class LaneScope {
 // Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).
 YOTTA_API void charge(const OpCost& cost);
 
-#if YOTTA_BODIES_OF(core)
-
-RankContext::RankContext()
-    : threads(std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
-
-namespace detail {
-// A plain pointer: thread_local objects with destructors do not survive clang-repl.
-YOTTA_THREAD_LOCAL RankContext* current_context = nullptr;
-}  // namespace detail
-
-RankContext& context() {
-  static auto* default_context =
-      new RankContext;  // never destroyed: clang-repl unloads its code first
-  return detail::current_context != nullptr ? *detail::current_context : *default_context;
-}
-RankContext* set_context(RankContext* context) {
-  return std::exchange(detail::current_context, context);
-}
-
-void charge(const OpCost& cost) {
-  RankContext& self = context();
-  self.ledger.charge(cost);
-  if (self.clock != nullptr) self.clock->op(cost);
-}
-
-std::string_view kept(std::string_view text) {
-  static std::mutex mutex;
-  static auto* texts = new std::set<std::string, std::less<>>;  // never destroyed
-  const std::lock_guard lock(mutex);
-  const auto found = texts->find(text);
-  return found != texts->end() ? *found : *texts->emplace(text).first;
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#if YOTTA_BODIES_OF(core)
+#include "yotta/core/cpu/context_bodies.hpp"
+#endif  // YOTTA_BODIES

@@ -180,9 +180,9 @@ class PackedMatmul {
   Real* packed_a_ = nullptr;  // (threads, panels, depth, pitch)
 };
 
-// C in slices along its longer side, one a thread, so that nobody reads what another has packed. To
-// fetch a block from another core's cache takes as long as some hundred rows take to use it: where
-// the shorter side of C is small, it is cheaper to pack twice.
+// C in slices along its longer side, one per thread, so that no thread reads what another has
+// packed. To fetch a block from another core's cache takes as long as some hundred rows take to use
+// it: where the shorter side of C is small, it is cheaper to pack twice.
 template <class A, class B, class Real>
 void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into,
                       int threads) {

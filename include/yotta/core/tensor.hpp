@@ -96,7 +96,7 @@ class Tensor {
   const T* address(Device on, Where where = Where::current()) const {
     return static_cast<const T*>(checked(on, dtype_of<T>, where));
   }
-  // Untyped, for those who move bytes; null on meta.
+  // Untyped, for code that moves bytes; null on meta.
   void* raw() const { return bytes_; }
 
   // One element as a double: x.item({1, 2}). For tests and printing, not for loops.

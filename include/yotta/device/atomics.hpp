@@ -7,7 +7,7 @@
 // compare-and-swap, in the order in which threads arrive: sums of floats differ in their last bits
 // from run to run, as on a GPU. An exchange or compare-and-swap lets the other threads of the block
 // go first, so that a thread that waits for another's flag does not wait forever.
-// nvcc has its own: for it, this file is empty. Reference: CUDA C++ Programming Guide, "Atomic
+// nvcc has its own, so there this file is empty. Reference: CUDA C++ Programming Guide, "Atomic
 // Functions".
 #pragma once
 

@@ -14,7 +14,7 @@
 // emulator counts both for the kernels as written, and the tests compare them with this table.
 //
 // The 2 is assumed here: NVIDIA prints no figure for an H100. It is rather high, since an A100's L2
-// gives 5120 bytes a clock to 108 SMs (A100 whitepaper, 2020), which is 1.5 sectors each.
+// gives 5120 bytes per clock to 108 SMs (A100 whitepaper, 2020), which is 1.5 sectors each.
 //
 // References: NVIDIA Hopper tuning guide (SM: 128 FMA lanes, 128 bytes of shared memory per clock);
 // Boehm (2022), whose measurements on an RTX A6000 are in the table.

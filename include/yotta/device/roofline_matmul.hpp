@@ -30,7 +30,7 @@ template <int T>
 __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
   __shared__ float a_tile[T][T], b_tile[T][T];
   const int x = threadIdx.x, y = threadIdx.y;
-  // exercise 02.1: one number of C a thread, the lanes of a warp side by side in a row of C
+  // exercise 02.1: one number of C per thread, the lanes of a warp side by side in a row of C
   const int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
   float sum = 0;
   for (int start = 0; start < k; start += T) {

@@ -11,8 +11,8 @@
 //
 //     ring of 3, step 4:   [ tile 3: done, tile 6 comes here ] [ 4: multiplied ]  [ 5: on its way ]
 //
-// One barrier a step does two things: behind it every thread sees what the others have copied, and
-// everyone has finished with the tile of the step before, whose place the next copy takes.
+// One barrier per step does two things: behind it every thread sees what the others have copied,
+// and everyone has finished with the tile of the step before, whose place the next copy takes.
 //
 // A second idea costs one function: blocks that run at the same time should share rows of A and
 // columns of B in the L2 cache. grouped_tile() walks through C in strips of 8 tiles' height instead
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(T::threads)
       copy_tile_async<T::BM, T::BK, T::threads>(tiles, {a, m, k}, row, step * T::BK);
       copy_tile_async<T::BK, T::BN, T::threads>(tiles + size_a, {b, k, n}, step * T::BK, column);
     }
-    cp_async_commit();  // a group a step, empty at the end, so that counting groups counts steps
+    cp_async_commit();  // one group per step, empty at the end: counting groups counts steps
   };
   WarpSum<T> sum = {};
   for (int step = 0; step < stages - 1; ++step) copy(step);

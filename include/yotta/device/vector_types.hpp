@@ -6,7 +6,7 @@
 // In the checked build a vector copies itself through one function, so that it is seen as that one
 // access; otherwise the compiler would copy the four floats one by one, and bank conflicts
 // and sectors would be miscounted.
-// nvcc has its own types: for it, this file is empty.
+// nvcc has its own types, so there this file is empty.
 #pragma once
 
 #if !defined(__CUDACC__)

@@ -1,12 +1,12 @@
 // A training step of a model of any size, on a machine that is only described.
 //
-//     tp 8 x pp 16 x dp 128: 16,384 chips     16 threads: one live rank a stage, all others images
-//     405e9 parameters                        Device::meta: shapes and costs, no numbers
-//     989 TFLOP/s of bf16                     of which kernels reach a share that was measured
+//     tp 8 x pp 16 x dp 128: 16,384 chips    16 threads: one live rank per stage, the others images
+//     405e9 parameters                       Device::meta: shapes and costs, no numbers
+//     989 TFLOP/s of bf16                    of which kernels reach a share that was measured
 //
 // The code that runs is that of any other run: NdParallel, its pipeline, its collectives, the
-// trainer. What comes out is how long a step takes, what the fullest rank holds, and for what the
-// ranks waited:
+// trainer. The result is how long a step takes, how much the fullest rank holds, and what the ranks
+// waited for:
 //
 //     seconds = computed + exposed["tp"] + exposed["cp"] + exposed["dp"] + ... + bubble
 //

@@ -39,8 +39,8 @@ struct Finding {
   }
 };
 
-// While one of these lives, nobody hears that a gradient is ready: what a diagnosis computes must
-// not be reduced.
+// While one of these lives, no listener is told that a gradient is ready: what a diagnosis computes
+// must not be reduced. Its destructor puts the listeners back.
 class DetachedListeners {
  public:
   YOTTA_API explicit DetachedListeners(std::vector<ParameterPtr> parameters);

@@ -3,7 +3,7 @@
 //    ids (B, T) i32 ──> row of the table per id ──> + row of its position ──> dropout ──> (B, T, C)
 //                           (V, C)                      (T max, C), GPT-2
 //
-//    F   keeps the ids        I   nothing below wants a gradient: returns an undefined tensor
+//    F   keeps the ids        I   nothing below needs a gradient: returns an undefined tensor
 //    W   adds each dy to its token's row and its position's row
 //
 // With tensor parallelism the table is cut by tokens (parallel/vocab_parallel.hpp); positions are

@@ -19,10 +19,10 @@
 //     heartbeat, fewer collectives entered     it hangs, and the others wait for it
 //     all have entered the same one            nobody is late: the network, or a rank in the call
 //
-// A straggler misses nothing; it is only late. It is found in what all see anyway: when
-// each rank enters a collective. They leave one together, and then compute for as long as they
-// need; the median of that, rank by rank, tells who is slow. The last alone does not: with jitter
-// every rank is last now and then.
+// A straggler misses nothing; it is only late. What finds it is known anyway: when each rank enters
+// a collective. All leave a collective together, and compute until the next; the median of that
+// time, rank by rank, shows which one is slow. Who came last does not: with jitter every rank is
+// last now and then.
 //
 // References: Hayashibara et al. (2004), "The phi accrual failure detector"; PyTorch's flight
 // recorder (the last collective of each rank); Jiang et al. (2024), MegaScale, section 5
@@ -47,7 +47,7 @@ struct HeartbeatPath {
   double pause_share = 0;  // of heartbeats that are held up for long: a checkpoint, a busy switch
   double pause = 5;        // seconds of that
 };
-// When each of `count` heartbeats arrives; none overtakes another.
+// When each of `count` heartbeats arrives, in their order.
 YOTTA_API std::vector<double> heartbeat_arrivals(const HeartbeatPath& path, int64_t count,
                                                  uint64_t seed);
 
@@ -58,7 +58,7 @@ YOTTA_API double phi(double waited, double mean, double deviation);
 using Patience = std::function<double(std::span<const double> gaps)>;
 YOTTA_API Patience time_out(double seconds);
 // Until phi is `threshold`. Deviations below `least` are taken for `least`: few gaps say little.
-// Without any gap it waits for ever.
+// Without any gap it waits forever.
 YOTTA_API Patience phi_accrual(double threshold, double least = 0.01);
 
 // What a watcher would have said of a rank that sent these heartbeats and then crashed.

@@ -66,8 +66,8 @@ struct FaultPlan {
 // first five phases.
 YOTTA_API FaultPlan random_faults(uint64_t seed, int count, int ranks, int64_t first, int64_t last);
 
-// Reads a plan for `ranks` places and `steps` steps; `source` names it in errors. Errors: no such
-// plan, a rank or step that there is not, a name that is none.
+// Reads a plan for `ranks` places and `steps` steps; `source` names it in errors. Errors: not a
+// plan; a rank, a step or a name that does not exist.
 YOTTA_API FaultPlan parse_faults(const std::string& text, const std::string& source, int ranks,
                                  int64_t steps, Where where = Where::current());
 
@@ -79,7 +79,7 @@ class FaultPoint {
   FaultPoint(std::optional<Fault> fault, std::function<void()> die)
       : fault_(fault), die_(std::move(die)) {}
 
-  // Dies here if the plan says so.
+  // Dies here, if it is time.
   YOTTA_API void at(FaultPhase phase) const;
   // Is this its time? For what dies in the middle of something.
   bool is_due(FaultPhase phase) const {
@@ -138,7 +138,7 @@ namespace detail {
 class FaultObject {
  public:
   FaultObject(const nlohmann::json& json, std::vector<const char*> known) : json_(json) {
-    if (!json.is_object()) throw JsonProblem(json_excerpt(json) + " is no object {...}");
+    if (!json.is_object()) throw JsonProblem(json_excerpt(json) + " is not an object {...}");
     for (const auto& [key, value] : json.items())
       if (std::find(known.begin(), known.end(), key) == known.end())
         throw JsonProblem(fmt::format("'{}' is none of {}", visible(key), fmt::join(known, ", ")));
@@ -173,7 +173,7 @@ class FaultObject {
 };
 
 inline void add_faults(FaultPlan& plan, const nlohmann::json& list, int ranks, int64_t steps) {
-  if (!list.is_array()) throw JsonProblem("'faults' is no list [...]");
+  if (!list.is_array()) throw JsonProblem("'faults' is not a list [...]");
   for (size_t i = 0; i < list.size(); ++i) try {
       const FaultObject each(list[i], {"rank", "step", "phase", "back"});
       plan.faults.push_back({static_cast<int>(each.number("rank", 0, ranks - 1)),
@@ -202,7 +202,7 @@ FaultPlan parse_faults(const std::string& text, const std::string& source, int r
     if (json.contains("faults")) detail::add_faults(plan, json.at("faults"), ranks, steps);
     if (json.contains("random")) detail::add_random(plan, json.at("random"), ranks, steps);
   } catch (const JsonProblem& problem) {
-    fail(where, "{} is no fault plan for {} ranks and {} steps: {}", source, ranks, steps,
+    fail(where, "{} is not a fault plan for {} ranks and {} steps: {}", source, ranks, steps,
          problem.what());
   }
   return plan;

@@ -113,7 +113,7 @@ std::string generate(const NextToken& forward, const std::string& prompt, int64_
   std::string text;
   for (const int32_t token : generate_tokens(forward, bytes, count, context, options, where)) {
     if (token > 255)
-      fail(where, "token {} is no byte; a model of other tokens is sampled by generate_tokens",
+      fail(where, "token {} is not a byte; a model of other tokens is sampled by generate_tokens",
            token);
     text += static_cast<char>(token);
   }

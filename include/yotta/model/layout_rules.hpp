@@ -20,7 +20,8 @@
 
 namespace yotta {
 
-// Whether a model and a batch of B sequences can be spread so; an error suggests only what can.
+// Whether a model and a batch of B sequences can be spread in this way. Errors suggest only layouts
+// that can.
 YOTTA_API bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                             const NdOptions& options = {});
 

@@ -14,8 +14,8 @@
 // So a run that goes on at step 700 makes its loader with first = 700, and what was in the queue of
 // the run before is drawn again. Nothing else is saved.
 //
-// Contract: `draw` is called by the loader's thread alone, never twice at once. What it throws,
-// next() throws, when that step's turn has come.
+// Contract: `draw` is called by the loader's thread alone, never twice at once. next() throws what
+// `draw` has thrown, when that step's turn comes.
 #pragma once
 
 #include <condition_variable>

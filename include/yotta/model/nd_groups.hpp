@@ -47,7 +47,7 @@ namespace yotta {
 NdGroups::NdGroups(Mesh& mesh, const Spreading& spread, bool has_experts, Where where) {
   const SumAxes axes = sum_axes(spread);
   shards = mesh.along(axes.shards, where);
-  // Where one axis is left, the mesh has its communicator: to split another costs messages.
+  // For a single axis the mesh has the communicator already; a split would cost messages.
   data.push_back(axes.data.size() == 1 ? mesh[axes.data[0]] : mesh.along(axes.data, where));
   if (mesh.size(Axis::ep) > 1) data.push_back(mesh.along(axes.experts, where));
   losses = mesh.along(axes.loss, where);

@@ -11,10 +11,10 @@
 //
 // A checksum over replicas finds what has become different between them. A wrong gradient that goes
 // into the all_reduce makes all of them wrong in the same way: they agree, and the checksum sees
-// nothing. Only who computes the same thing again sees that. The norm sees what is large: the top
-// bit of the exponent, and not the last of the mantissa.
+// nothing. Only a rank that computes the same thing again sees that. The norm sees what is large:
+// the top bit of the exponent, and not the last of the mantissa.
 //
-// Cost a step, p ranks:
+// Cost per step, p ranks:
 //     norm       nothing: clipping needs it anyway
 //     checksum   all weights and moments read once; 8 bytes to each rank
 //     replay     a second forward and backward pass; 16 bytes to each rank. Every n-th step alone:
@@ -66,8 +66,8 @@ constexpr const char* name(Detector detector) {
 YOTTA_API uint64_t checksum_of(Optimizer& optimizer);
 YOTTA_API uint64_t checksum_of_gradients(const std::vector<ParameterPtr>& parameters);
 
-// The ranks whose number is not that of most ranks; empty: all agree. Among two nobody knows which
-// is right, so both are named.
+// The ranks whose number is not that of most ranks; empty: all agree. Of two ranks it cannot be
+// known which is right, so both are named.
 YOTTA_API std::vector<int> odd_ranks(const Communicator& world, uint64_t own);
 
 // Is a gradient's norm far from the recent ones? In the first two steps it cannot know.

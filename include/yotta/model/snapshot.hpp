@@ -60,7 +60,7 @@ struct SnapshotHeader {
   std::vector<StepRecord> history;  // of each step done, or of none
 };
 
-// Another number if one bit is another, or several in 8 bytes; beyond that, most probably.
+// Differs for sure if one bit differs, or several within 8 bytes; beyond that, most probably.
 YOTTA_API uint64_t checksum(std::string_view bytes);
 
 YOTTA_API std::string pack_snapshot(const SnapshotHeader& header,
@@ -87,19 +87,19 @@ class SnapshotKeeper {
   // Begins to copy, and then to write, if `write` is not empty; waits first for the one before.
   YOTTA_API void start(const SnapshotHeader& header, Optimizer& optimizer, Write write,
                        Where where = Where::current());
-  // Until the copy is made: call it before the weights change.
+  // Waits until the copy is made: call it before the weights change.
   YOTTA_API void wait_copied();
-  // Until it is written, too, or cannot be. Errors: those of the copy.
+  // Waits until it is also written, or writing has failed. Errors: those of the copy.
   YOTTA_API void wait();
   // How many could not be written so far, and what the disk said of the last of these.
   int64_t unwritten() const { return unwritten_; }
   const std::string& disk_problem() const { return disk_problem_; }
 
-  // Those in memory, by step. Waits for the copy.
+  // The snapshots in memory, by step. Waits for the copy.
   YOTTA_API const std::map<int64_t, std::string>& in_memory();
-  // One that has come from elsewhere.
+  // Keeps one that has come from elsewhere.
   YOTTA_API void add(int64_t step, std::string bytes);
-  // The run has gone another way: those that do not belong to it go.
+  // Drops the snapshots that no longer belong to the run.
   YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
 
  private:

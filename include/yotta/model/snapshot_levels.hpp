@@ -62,16 +62,16 @@ class SnapshotLevels {
   SnapshotKeeper& keeper() { return keeper_; }
   // Begins to take one; `writes`: this rank is the one that puts its part on the disk.
   YOTTA_API void start(const SnapshotHeader& header, Optimizer& optimizer, bool writes);
-  // Leaves what a rank leaves that is killed while it writes: half a file.
+  // Leaves half a file, as a rank does that is killed while it writes.
   YOTTA_API void write_half(const SnapshotHeader& header, Optimizer& optimizer) const;
   // Gives the newest one to the next rank, once, and keeps that of the rank before.
   YOTTA_API void send_to_next(const Communicator& world);
 
-  // Those that do not belong to the run go.
+  // Drops the snapshots that do not belong to the run.
   YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
   // The newest step of which all parts are somewhere, and this rank's part. parts: by rank.
   YOTTA_API FoundSnapshot find(const Communicator& world, std::span<const int> parts);
-  // Later steps of this part go from the disk: they have been given up.
+  // Removes later steps of this part from the disk: they were given up.
   YOTTA_API void forget_after(int64_t step) const;
 
  private:

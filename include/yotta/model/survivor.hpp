@@ -17,13 +17,14 @@
 //
 // In step, exactly: members join at a step boundary alone, all take the same step next, and
 // snapshots of steps that were given up are dropped: a snapshot belongs to the run if no later
-// epoch began before it. What is lost: at most the steps since the last snapshot, which are done
-// again (restart); the step that was under way (replay); the sequences of the lost replicas (drop).
-// With a single replica the next rank gets a snapshot in the step after it: a rank that dies before
-// that takes the run back to the snapshot before, unless the disk has all parts of the newer one.
-// A disk that is full costs nothing but its level: a warning is printed, and training goes on.
+// epoch began before it. What is lost: with restart at most the steps since the last snapshot,
+// which are done again; with replay the step that was under way; with drop the sequences of the
+// lost replicas. With a single replica the next rank gets a snapshot in the step after it: a rank
+// that dies before that takes the run back to the snapshot before, unless the disk has all parts of
+// the newer one.
+// A full disk disables that level only: a warning is printed, and training goes on.
 //
-// Cost, beside the copies of snapshot.hpp: one broadcast of 8 bytes a step with drop and replay;
+// Cost, beside the copies of snapshot.hpp: one broadcast of 8 bytes per step with drop and replay;
 // with a single replica a snapshot is sent to the next rank each time.
 // Contract: all ranks of an epoch's world make the same calls. The optimizer has this part's
 // weights; ZeRO's are gathered by the caller after regroup(). 64 places at most.
@@ -69,7 +70,8 @@ class Survivor {
   YOTTA_API bool lets_others_in(const Communicator& world, const Epoch& epoch) const;
   // The work is done: until the last snapshot is written.
   YOTTA_API void finish();
-  // Before the model goes: nobody reads its memory any more. Is called when a step throws, too.
+  // Call it before the model is destroyed: no helper thread reads its memory afterwards. It is
+  // called when a step throws, too.
   YOTTA_API void leave() noexcept;
 
   const std::vector<StepRecord>& history() const { return history_; }

@@ -101,12 +101,12 @@ class Trainer {
   // the shards have gradients at this point.
   YOTTA_API std::vector<ParameterPtr> stepped() const;
   YOTTA_API std::string largest() const;
-  // Which number was first, in words; the same words on all ranks.
+  // Which number broke first, in words; the same words on all ranks.
   YOTTA_API std::string not_finite(int64_t step, std::span<const Microbatch> batches,
                                    int64_t tokens);
 
-  // Throws TrainingDiverged if this step must not be taken. Whoever catches it may go on with the
-  // next.
+  // Throws TrainingDiverged if this step must not be taken. Code that catches it may go on with the
+  // next step.
   YOTTA_API void check(int64_t step, const StepReport& report, std::span<const Microbatch> batches,
                        int64_t tokens, Where where);
 

@@ -16,7 +16,7 @@
 //
 // The flip is of one number of one rank, in one step. What it does to the losses is reported, too.
 //
-// Cost: as its detectors; two gradients a step, and a copy of the gradients.
+// Cost: that of its detectors; two gradients per step, and a copy of the gradients.
 #pragma once
 
 #include <array>

@@ -8,8 +8,8 @@
 //     # # # # # #   ┐             # # # # # # # #        Held{part: rows 2, 3; first: 0; 8 numbers}
 //     # # + + + +   ┘ rows 2, 3           + + + +        Held{the same part;   first: 8; 4 numbers}
 //
-// Every number is given by exactly one rank: by the lowest on each axis of those that hold it. The
-// others give zeros, and a sum puts the whole together, one tensor at a time. Cost: one reduce of
+// Exactly one rank contributes a number: of those that hold it, the lowest on each axis. The others
+// contribute zeros, and a sum puts the whole together, one tensor at a time. Cost: one reduce of
 // every tensor over all ranks; one whole tensor beside the model on each rank, all of them on rank
 // 0. Contract: all ranks of the world make the same calls.
 #pragma once
@@ -41,7 +41,7 @@ struct WholeShape {
 // with ZeRO. Along ep ranks hold different experts in any case.
 using RunAxes = std::vector<Axis>;
 
-// Whether this rank is the one that gives these numbers, of all ranks that hold the same.
+// Whether this rank, of all that hold these numbers, is the one that contributes them.
 YOTTA_API bool gives(const Parameter& parameter, const RunAxes& runs, Mesh& mesh);
 
 // Whole tensors on rank 0 (elsewhere nothing), in the order of `shapes`. values[i] are the numbers

@@ -11,9 +11,10 @@
 //     hidden matrices, C inputs             sqrt(base / C)     sqrt(base/C)  1          base / C
 //     output matrix, C inputs               sqrt(base / C)     base / C      1          base / C
 //
-// So a small model is searched for its lr, and the large one takes it over. The number of layers
-// stays, and so does the head size d: for heads that grow scores would be divided by d, not by
-// sqrt(d). The output matrix must not be tied to the token table, which is of another row.
+// So the best lr is searched for on a small model, and the large one takes it over. The number of
+// layers stays, and so does the head size d: for heads that grow scores would be divided by d, not
+// by sqrt(d). The output matrix must not be tied to the token table, whose rule is another row of
+// this table.
 //
 // Weight decay takes lr x decay of a weight at each step. That product must not change with the
 // width: a matrix whose lr is divided keeps lr x decay of the base (independent weight decay).

@@ -6,9 +6,9 @@
 //     | [ . . . . # # # # ] <- this rank     of the generator named after the layer and the step
 //     v [ . . . . # # # # ]
 //
-// The step is in the name, so that every step drops other numbers; running forward again for the
-// same BatchPosition (to recompute activations) drops the same ones. With p = 0, and outside
-// training, it does nothing and keeps nothing.
+// The step is part of the name, so that every step drops different numbers; running forward again
+// for the same BatchPosition (to recompute activations) drops the same ones. With p = 0, and
+// outside training, it does nothing and keeps nothing.
 // x (B, T, C); keeps B T C bytes. Positions must be below 2^20.
 #pragma once
 

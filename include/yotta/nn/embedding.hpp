@@ -141,7 +141,7 @@ inline void expect_positions(const char* operation, const Tensor& x, const Tenso
   expect_dims(operation, "x", x, 2, "(N, C)", where);
   expect_dims(operation, "positions", table, 2, "(T, C)", where);
   if (T <= 0 || x.dim(0) % T != 0)
-    fail(where, "{}: {} rows are no whole sequences of {} tokens", operation, x.dim(0), T);
+    fail(where, "{}: {} rows are not whole sequences of {} tokens", operation, x.dim(0), T);
   if (x.dim(1) != table.dim(1) || at.first < 0 || at.end(T) > table.dim(0))
     fail(where, "{}: x is {}, positions is {}; positions {} to {} are needed", operation,
          x.describe(), table.describe(), at.first, at.end(T));

@@ -43,7 +43,7 @@ namespace yotta {
 
 inline constexpr int64_t no_capacity = std::numeric_limits<int64_t>::max();  // nothing is dropped
 
-// The stand-in for what depends on values: assignment a = token k + choice goes to expert a mod E.
+// On meta, where no values say it, assignment a = token k + choice goes to expert a mod E.
 constexpr int64_t uniform_expert(int64_t assignment, int64_t experts) {
   return assignment % experts;
 }

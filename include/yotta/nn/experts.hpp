@@ -7,8 +7,8 @@
 //     . . . . │ expert 2  ──>
 //     . . . . ┘
 //
-//     swiglu   y = down_e (silu(gate_e x) * up_e x)     3 C F weights an expert, as in Mixtral
-//     gelu     y = down_e gelu(up_e x)                  2 C F weights an expert
+//     swiglu   y = down_e (silu(gate_e x) * up_e x)     3 C F weights per expert, as in Mixtral
+//     gelu     y = down_e gelu(up_e x)                  2 C F weights per expert
 //
 // A loop over experts would be E small matmuls; a grouped matmul is one launch whose tiles belong
 // to different experts, and is charged as one op. Experts have no biases.

@@ -1,7 +1,7 @@
-// Gradient clipping: one bad batch must not throw the weights far off.
+// Gradient clipping: one bad batch must not move the weights far.
 //
 //     norm = sqrt(sum over every parameter of g^2)      one number for the whole model
-//     if norm > limit: every g counts limit / norm times
+//     if norm > limit: every g is multiplied by limit / norm
 //
 // The direction stays, the length is limited. The factor goes into the optimizer's own pass
 // (Optimizer's `scale`), so clipping reads the gradients once and writes nothing. Sums are taken in

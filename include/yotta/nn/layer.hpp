@@ -1,7 +1,8 @@
 // Layer: forward, and a backward pass in two halves.
 //
-// For y = f(x, w) and an incoming dy = dLoss/dy a backward pass owes two things: dx, which the
-// layer below is waiting for, and dw, which nobody needs before the optimizer. They are two calls:
+// For y = f(x, w) and an incoming dy = dLoss/dy a backward pass computes two things: dx, which the
+// layer below is waiting for, and dw, which is not needed before the optimizer's step. They are two
+// calls:
 //
 //            x ──> forward ──> y               F   fills Saved
 //           dx <── backward_input <── dy       I   dgrad: overwrites dx, keeps what wgrad needs

@@ -42,7 +42,7 @@ constexpr ShardRange bias_range(const LinearOptions& o) {
   return {1, o.outputs, 0, o.first_output, 1, o.whole_outputs};
 }
 
-// Numbers held here.
+// How many numbers it holds.
 constexpr int64_t parameter_count(const LinearOptions& o) {
   return o.inputs * o.outputs + (o.bias ? o.outputs : 0);
 }

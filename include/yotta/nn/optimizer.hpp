@@ -46,8 +46,8 @@ class Optimizer {
                       std::vector<std::string> state_names);
   virtual ~Optimizer() = default;
 
-  // One step with this learning rate. Gradients count `scale` times, which is how they are clipped
-  // without a pass of their own.
+  // One step with this learning rate. Gradients are multiplied by `scale` on the way, which clips
+  // them without a pass of its own.
   YOTTA_API void step(double learning_rate, double scale = 1);
 
   // For checkpoints: steps taken, and the state under names such as "exp_avg".
@@ -75,8 +75,9 @@ class Optimizer {
 //     floor  /─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ''──────
 //           0   warmup            steps
 //
-// Adam's running means know nothing in the first steps, so those are kept small; the slow end lets
-// the weights settle. Reference: Loshchilov and Hutter, "SGDR" (2017), equation 5, no restarts.
+// In the first steps Adam's running means rest on few gradients, so those steps are kept small; the
+// slow end lets the weights settle. Reference: Loshchilov and Hutter, "SGDR" (2017), equation 5, no
+// restarts.
 struct Schedule {
   double peak = 1e-3;
   double floor = 1e-4;   // a tenth of the peak is usual

@@ -7,8 +7,8 @@
 //     position  first + 0 ... 5              first + 0, 1, 2 │ second + 0, 1, 2
 //                                            (parallel/ring_attention.hpp)
 //
-// Whatever depends on a token's position asks here: learned positions, rope, dropout masks. A rank
-// that holds some columns of each sequence says which, and gets the same numbers as in the whole.
+// Learned positions, rope and dropout masks depend on a token's position, and ask here. A rank that
+// holds some columns of each sequence says which, and gets the same numbers as in the whole.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reference: a transformer's main backward passes as plain loops in f64, one letter an index.
+// Reference: a transformer's main backward passes as plain loops in f64, one letter per index.
 //
 // The ops of nn/ compute the same with vectors, tiles, threads and kernels. This page is to be read
 // before them, and its tests compare them with it.

@@ -71,7 +71,7 @@ class Router : public Layer {
 
   // F: x (..., C), n rows -> where each row goes. Keeps x, the logits, the choice and the load.
   YOTTA_API Routing route(const Tensor& x, Saved& saved);
-  // Layer's word for it: the weights alone.
+  // The same under Layer's name: returns the weights alone.
   Tensor forward(const Tensor& x, Saved& saved) override { return route(x, saved).weight; }
   // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other
   // tokens. backward_input() reads it, if there is a balance loss.

@@ -12,8 +12,7 @@
 // BatchPosition says where it is in the whole run, so dropout draws the same masks again: the
 // gradients are the same to the last bit.
 //
-// Two ways of counting are taught. For n equal layers and k = n / C checkpoints, one every C
-// layers:
+// Courses count in two ways. For n equal layers and k = n / C checkpoints, one every C layers:
 //     Chen et al., here    a slice is run again once, and kept meanwhile: n forwards more for any C
 //                          memory k x + C Saved, least at C = sqrt(n)             Checkpoint
 //     as lectures count    each layer starts again from its checkpoint, one Saved at a time:
@@ -96,7 +95,7 @@ class Replay : public Sequential {
   Layer& layer(const ReplayAction& action) const {
     return *layers()[static_cast<size_t>(action.layer)];
   }
-  // Everything but a reversal. `flows` is what flows into the next layer.
+  // Plays any action but a reversal. `flows` is what flows into the next layer.
   YOTTA_API void play(const ReplayAction& action, Tensor& flows, Saved& saved) const;
 
   ReplayActions actions_;
@@ -134,7 +133,7 @@ Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
   return y;
 }
 
-// The recomputed Saved dies layer by layer, as each one's weight gradient uses it up.
+// The recomputed Saved is freed layer by layer, as each weight gradient uses its part up.
 Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
   Tensor dx = dy;
   // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
@@ -274,7 +273,7 @@ constexpr int64_t recomputed_forwards(const CheckpointOptions& o, int64_t n) {
   return o.what == Recompute::revolve && n > 0 ? revolve_steps(n, o.snapshots) : 0;
 }
 
-// The most that is held at once: inputs of slices, and Saved of layers.
+// The most that is held at once: so many inputs of slices, and so many Saved of layers.
 struct HeldAtPeak {
   int64_t inputs = 0, saved = 0;
 };

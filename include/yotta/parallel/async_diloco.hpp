@@ -1,4 +1,5 @@
-// Asynchronous DiLoCo: a worker sends its outer gradient when its round is done, and nobody waits.
+// Asynchronous DiLoCo: a worker sends its outer gradient when its round is done, and no worker
+// waits for another.
 //
 //     worker 0   │ H steps │ H steps │ H steps │        fast
 //     worker 1   │     H steps     │     H steps        slow: its gradients are 1 and 2 rounds old
@@ -13,8 +14,8 @@
 //     after N of them    v = mu v + b / N    b = 0            w = w - rate mu v
 //
 // With N = 1 that is Nesterov's step. With N = k workers of one speed, k arrivals move w as far as
-// one synchronous round. A worker's own remedy: a slow one takes fewer inner steps, so that all
-// rounds take the same time (async_inner_steps).
+// one synchronous round. A remedy on the workers' side: a slow one takes fewer inner steps, so that
+// all rounds take the same time (async_inner_steps).
 //
 // Cost of a round: 4 P bytes to the server and 4 P back, at once and with no ring.
 // Contract: the ranks of `world` are k workers and, the last one, the server. The order in which

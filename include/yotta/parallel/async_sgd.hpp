@@ -1,4 +1,4 @@
-// Asynchronous SGD: nobody waits for anybody, and what that costs.
+// Asynchronous SGD: no worker waits for another, and what that costs.
 //
 // A server holds the weights. A worker fetches them, computes a gradient, and sends it; the server
 // takes a step with whatever comes. By then others' steps have changed the weights:

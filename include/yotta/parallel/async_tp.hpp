@@ -82,7 +82,7 @@ YOTTA_API Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pie
 
 namespace detail {
 
-// Pieces on their way. Nobody may touch them before arrive().
+// Pieces in flight. They must not be read or written before arrive().
 class Hops {
  public:
   explicit Hops(const Communicator& tp) : tp_(tp) {}
@@ -190,12 +190,12 @@ constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H)
 constexpr Sent scatter_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes,
                                       Pieces pieces) {
   const Reach reach = reach_of(p, pieces);
-  int64_t rows = 0;  // what goes so far away
+  int64_t rows = 0;  // rows that travel this far
   for (int far = 1; far <= reach.right; ++far) rows += chunk_count(N, p, wrap(rank + far, p));
   for (int far = 1; far <= reach.left; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
   return {p - 1, rows * row_bytes};
 }
-// Adding what came takes A.
+// Adding a piece that has arrived takes A.
 constexpr double matmul_scatter_seconds(int p, Pieces pieces, double M, double H, double A) {
   const Reach reach = reach_of(p, pieces);
   double seconds = 0;

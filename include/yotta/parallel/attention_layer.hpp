@@ -15,8 +15,8 @@
 // they share stay together.
 //     tp 2, H 4, K 2:    rank 0: q0 q1 with k0      rank 1: q2 q3 with k1
 // Context parallelism: T is this rank's part of the sequence, and attention goes round the ring of
-// cp (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o so (ulysses.hpp);
-// the BatchPosition says which positions the columns have (context_parallel.hpp).
+// cp (ring_attention.hpp), or exchanges heads for tokens and keeps q, k, v and o in that form
+// (ulysses.hpp); the BatchPosition says which positions the columns have (context_parallel.hpp).
 // With sequence parallelism x and y are this rank's tokens (n, C); q, k and v read all of them,
 // in pieces if they travel so (async_tp_layers.hpp).
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers per head.

@@ -1,6 +1,6 @@
 // Context parallelism: each rank has a part of every sequence. Attention is the only layer in which
-// one token reads another (ring_attention.hpp). All others work on a token at a time and need not
-// know.
+// one token reads another (ring_attention.hpp). All others work on one token at a time, and their
+// code does not change.
 //
 //     ids (B, T)       [ 0 1 | 2 3 | 4 5 | 6 7 ]        T = 8, cp = 2: four chunks of two tokens
 //     rank 0           [ 0 1 . . . . 6 7 ]              context_shard: (B, T/cp), chunks 0 and 3

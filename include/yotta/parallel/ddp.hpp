@@ -57,7 +57,7 @@ constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
   return shard;
 }
 
-// Gives everyone rank 0's weights, so that all start from the same model.
+// Gives every rank the weights of rank 0, so that all start from the same model.
 YOTTA_API void broadcast_parameters(Parameters parameters, const Communicator& comm);
 
 // Naive: after backward, one all_reduce per parameter.

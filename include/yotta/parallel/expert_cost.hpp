@@ -11,7 +11,7 @@
 // Each sends ep - 1 messages from a rank, or 2 (g-1) + ep/g - 1 by two hops for nodes of g ranks
 // (comm/collectives_exchange_hierarchical.hpp).
 //
-// Experts compute 6 C F FLOPs a row with swiglu, forward, and the row travels twice. So the FLOPs
+// Experts compute 6 C F FLOPs per row with swiglu, forward, and the row travels twice. So the FLOPs
 // take as long as the exchanges from this F on, whatever n, C and k:
 //
 //     F = (2 (ep-1)/ep width / W) / (6 / peak)       W: bytes/s of a rank, width: bytes per number

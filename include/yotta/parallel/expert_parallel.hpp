@@ -21,8 +21,8 @@
 // router's gradient comes from the weights of the sum.
 //
 // A shared expert, an Mlp that every token runs through, computes while rows are on their way. With
-// tp each expert's F is cut as an Mlp's is; y is a part of the sum until g (tensor_parallel.hpp).
-// With a SequenceCut f gathers the tokens that tp shares out, and the router keeps all of them.
+// tp each expert's F is cut as an Mlp's is; y is a partial sum until g (tensor_parallel.hpp). With
+// a SequenceCut f gathers the tokens that tp shares out, and the router keeps all of them.
 //
 // Gradients: a rank has seen the rows of all ranks of ep for its experts. So an expert's gradient
 // is summed over the ranks that hold the same expert, and not over ep. The router and the shared

@@ -11,8 +11,8 @@
 //     rank 1 has      2           2            keeps 1     keeps 2       before: 3, 1
 //     rank 2 has      1           3            keeps 0     keeps 1       before: 5, 3
 //
-// They are the rows that one rank with all tokens would keep. Systems that do without the exchange
-// give each rank a capacity of its own, and drop more.
+// One rank with all tokens would keep the same rows. Systems without this exchange give each rank a
+// capacity of its own, and drop more.
 // Cost: with a capacity an all_gather of E counts from each rank; with a loss of the router an
 // all_reduce of E + 1 numbers.
 // Contract: ep <= E. If ep does not divide E, the first E mod ep ranks hold one expert more. tp

@@ -65,7 +65,7 @@ constexpr int64_t best_fsdp_ranks_tried(const FsdpTpMixture& m) {
   return best;
 }
 
-// The fewest tokens a chip with which the best mixture is still bound by FLOPs.
+// The fewest tokens per chip with which the best mixture is still bound by FLOPs.
 constexpr double least_tokens_per_chip(const FsdpTpMixture& m) {
   const double alpha = m.C / m.W;
   return 4 * alpha * alpha / (m.M_X * m.M_Y * m.F);

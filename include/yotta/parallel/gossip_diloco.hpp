@@ -1,5 +1,5 @@
 // DiLoCo by gossip: after its H inner steps a worker averages with one other, drawn anew in each
-// round. Nobody waits for all.
+// round. No worker waits for all the others.
 //
 //     round 0     0 ── 2     1 ── 3         each worker sends one message, and waits for one
 //     round 1     0 ── 3     1 ── 2
@@ -38,7 +38,8 @@ struct GossipOptions {
   uint64_t seed = 0;
 };
 
-// Who averages with `worker` in a round: the same pairs whoever asks. Itself: the odd one out.
+// The partner of `worker` in a round; all ranks find the same pairs. The odd one out is its own
+// partner.
 YOTTA_API int gossip_partner(int worker, int k, int64_t round, uint64_t seed);
 
 class GossipDiloco {

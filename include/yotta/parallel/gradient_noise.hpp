@@ -15,7 +15,7 @@
 //
 //     steps = S_min (1 + B_crit / B)      sequences = S_min B_crit (1 + B / B_crit)
 //
-// and B_noise predicts B_crit. It costs two sums of squares a step and one number on the wire.
+// and B_noise predicts B_crit. It costs two sums of squares per step and one number on the wire.
 // Letters: b, B sequences of a small and of a large batch, p ranks that share it.
 // Reference: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.1.
 #pragma once

@@ -15,11 +15,11 @@
 //     writes of others between a read and its write    6 7 8      all three are lost
 //     number                                           5 6 7 8 -> 6
 //
-// Lost writes are a matter of how many weights a gradient touches, and of how long a thread is
-// between its reads and its writes. play_hogwild plays threads in the order of a clock, the same
-// every time. race_hogwild is the same work on real threads, in an order that nobody knows. On few
-// cores a thread may have to wait for its turn between a read and a write. It then undoes what the
-// others have written to that weight in a whole time slice.
+// How many writes are lost depends on how many weights a gradient touches, and on the time between
+// a thread's reads and its writes. play_hogwild plays threads in the order of a clock, the same
+// every time. race_hogwild is the same work on real threads, in an unknown order. On few cores a
+// thread may have to wait for its turn between a read and a write. It then undoes what the others
+// have written to that weight in a whole time slice.
 //
 // Contract: a weight and its number are one word of 8 bytes, read and written whole
 // (std::atomic_ref, relaxed), so no thread ever sees half a write.

@@ -8,15 +8,17 @@
 //     between                                      │  a2   │ a1    │ a0    │
 //                                                  e(2)    e(1)   e(0)    end
 //
-// Units leave at equal distances, but for the last two. So the step ends with the latest of three:
+// Units leave at equal intervals, except for the last two. So the step ends with the latest of
+// three:
 //
 //     e(0) + a       between is faster than backward: only the last unit shows
 //     e(1) + 2 a     the last two follow each other
 //     e(L-1) + L a   between is slower than backward, and sets the pace
 //
-// The best group is a matter of the machine. A small group holds much, and sends large shards
+// Which group size is best depends on the machine. A small group holds much, and sends large shards
 // between groups. A group that is larger than a node gathers over the slow links. Every collective
-// goes the fastest of three ways: one ring, a ring a card, or by levels (comm/collectives_*.hpp).
+// goes the fastest of three ways: one ring, one ring per card, or by levels
+// (comm/collectives_*.hpp).
 //
 // Contract: collectives overlap with compute, and those inside with those between; each is priced
 // as if it had its links alone. In groups larger than a node both use the network cards, so a real
@@ -101,7 +103,7 @@ YOTTA_API double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, d
 
 #if YOTTA_BODIES_OF(parallel)
 namespace detail {
-// The seconds of the fastest way to run a collective on such chips: one ring; a ring a card; by
+// The seconds of the fastest way to run a collective on such chips: one ring; one ring per card; by
 // levels, at the edge of a node, a rack or a pod that holds every part of so many members whole.
 template <class Ring, class Rails, class Levels>
 double fastest_seconds(const Cluster& cluster, ChipRun chips, double bytes, Ring ring, Rails rails,

@@ -1,4 +1,4 @@
-// The latency wall: why a run on distant machines cannot grow without end, however many machines
+// The latency wall: why a run on distant machines cannot grow without limit, however many machines
 // there are.
 //
 // A step needs the weights that the step before it has made. So steps follow each other, and each
@@ -7,10 +7,10 @@
 //     step 0              step 1              step 2
 //     │ inside │ α log2 k │ inside │ α log2 k │ inside │ ...   until the time is over
 //
-// More workers make the middle of a step shorter, never this. With T seconds for the whole run and
-// t for the fastest step there are S = T/t steps. A step trains on b tokens, and b cannot grow at
-// will: beyond the critical batch more tokens per step hardly save steps. A model of P parameters
-// that is trained on D = 20 P tokens costs
+// More workers shorten the work inside a step, never this exchange. With T seconds for the whole
+// run and t for the fastest step there are S = T/t steps. A step trains on b tokens, and b cannot
+// grow at will: beyond the critical batch more tokens per step hardly save steps. A model of P
+// parameters that is trained on D = 20 P tokens costs
 //
 //     D = S b        P = D / 20        C = 6 P D = 0.3 D²  FLOPs
 //

@@ -9,9 +9,9 @@
 //
 // Only the owner has a layer's gradients and optimizer state. Together the ranks hold the model
 // once, but not in equal parts: with 5 layers on 3 ranks one rank holds 2/5 and not 1/3, and one
-// large layer (a token table) is all one rank's. And while a layer is broadcast, its owner sends to
-// everybody: with p ranks it is the busiest link while the others' stand idle. fsdp.hpp cuts every
-// layer among all ranks instead.
+// large layer (a token table) lies on a single rank. And while a layer is broadcast, its owner
+// sends to everybody: with p ranks it is the busiest link while the others' stand idle. fsdp.hpp
+// cuts every layer among all ranks instead.
 //
 // Cost: all ranks together send 3 (p-1) P elements, as with FSDP, but not evenly. Nothing overlaps.
 // Contract: as fsdp.hpp's; a parameter is used by one layer of the stack only.
@@ -32,7 +32,7 @@ class OwnedLayer : public Layer {
 
   YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
   YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
-  // The owner's gradients become the sum of all ranks'; the others' go.
+  // The owner's gradients become the sum over all ranks; the others drop theirs.
   YOTTA_API void backward_weight(Saved& saved) override;
   // The owner's parameters are its own; the others have none.
   YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;

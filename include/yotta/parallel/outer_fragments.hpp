@@ -42,7 +42,7 @@ struct OuterFragment {
   YOTTA_API void exchange();
   // A worker that was away: its weights are `outer`, and it has trained on nothing.
   YOTTA_API void begin_again();
-  // Among these workers nothing has been rounded yet.
+  // Forgets what rounding has taken off: for a new set of workers.
   YOTTA_API void forget_lost(const Communicator& workers);
 };
 

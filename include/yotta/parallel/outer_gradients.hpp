@@ -7,9 +7,9 @@
 // A number comes back as code times scale, off by half a scale at most. The largest number of a
 // block sets its scale, so that one large number makes the numbers beside it coarse: hence blocks.
 //
-// What rounding takes off is small and never the same, but it leans: a number below half a scale is
-// rounded to zero in every round, and its weight never moves. Error feedback keeps what was taken
-// off and adds it to the next number. After some rounds the sum is large enough to be sent:
+// What rounding takes off is small, but it is biased: a number below half a scale is rounded to
+// zero in every round, and its weight never moves. Error feedback keeps what was taken off and adds
+// it to the next number. After some rounds the sum is large enough to be sent:
 //
 //     number   0.3  0.3  0.3  0.3       a scale of 1
 //     sent     0    0    0    0         without feedback: nothing, ever

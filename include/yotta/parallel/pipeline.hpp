@@ -6,12 +6,12 @@
 //
 // The executor knows nothing of GPipe or 1F1B. It plays its rank's list of actions
 // (pipeline_schedule.hpp), and what to receive and to send follows from the action. Each microbatch
-// in flight has a Saved of its own; how many there are at once is the schedule's doing.
+// in flight has a Saved of its own; how many there are at once depends on the schedule.
 //
 // Sends are asynchronous (PipelineMessages): 1F1B's neighbours send to each other at the same
 // moment, and with sends that wait for the receiver both would wait forever. A tensor that was sent
-// stays alive until its receiver has it. That is known without asking: when a message comes back
-// from an action that the receiver runs later, ours has arrived.
+// stays alive until its receiver has it. No call is needed to know that: when a message comes back
+// from an action that the receiver ran later, ours has arrived.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
 // direction, in a bf16 model 2 bytes per number: 2 (p v - 1) messages per microbatch in all.

@@ -6,7 +6,7 @@
 // Where the stages lie, on p = 4 ranks:
 //
 //                     rank 0   1     2     3
-//     loop            0 4      1 5   2 6   3 7    v chunks a rank: stage s on rank s mod p
+//     loop            0 4      1 5   2 6   3 7    v chunks per rank: stage s on rank s mod p
 //     vee             0 7      1 6   2 5   3 4    down the ranks and up again: both ends on rank 0
 //     both_ways       0 3      1 2   2 1   3 0    the model twice: half of the microbatches go down
 //                                                 the ranks, the other half up

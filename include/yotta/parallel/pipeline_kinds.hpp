@@ -1,6 +1,5 @@
 // All kinds of pipeline schedules in one place: what each needs, and the schedule itself.
-//
-//                        chunks a rank   ranks p    microbatches m     held at most, in stages
+//                        chunks per rank ranks p    microbatches m     held at most, in stages
 //     naive, GPipe, 1F1B       1         any        any                1, m, p
 //     interleaved 1F1B         v         any        any                lesson 18
 //     ZB-H1, ZB-H2             1         any        any                p, 2p - 1

@@ -5,10 +5,9 @@
 //
 // Colour says what is done: F, B, I or W, also to readers who tell no red from green. The number is
 // the microbatch. F&B run together: "F3&B1---", one box in the drawing. There a rank's later chunks
-// are paler, idle time is hatched, and there
-// are two kinds of it: what lies inside the rank's own span, from its first action to its last, and
-// what lies outside. By one clock for all ranks both are the bubble. Steps that follow each other
-// at once cost the longest span each.
+// are paler and idle time is hatched. There are two kinds of idle time: inside the rank's own span,
+// from its first action to its last, and outside. By one clock for all ranks both are the bubble.
+// Steps that follow each other at once cost the longest span each.
 #pragma once
 
 #include "yotta/parallel/pipeline_timeline.hpp"

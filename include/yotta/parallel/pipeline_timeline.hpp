@@ -1,5 +1,5 @@
-// The timeline of a pipeline schedule: when each action would begin and end, if F, I and W took so
-// long.
+// The timeline of a pipeline schedule: when each action would begin and end, given the times of F,
+// I and W.
 //
 //     an action begins when its rank is free and what it needs is there
 //         F of stage s     needs F of stage s - 1, and its message

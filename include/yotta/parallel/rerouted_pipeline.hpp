@@ -35,9 +35,9 @@
 // the one that holds least. In the cases that the tests try it takes up to 3 microbatches' time
 // more than the formula. Without failures it is 1F1B.
 //
-// Nobody waits forever: the last stage's ranks can always go on, so those of the stage before can.
-// Contract: p stages of equal cost, one a rank. Each rank runs Pipeline on a communicator of those
-// that are left, in the order of `ranks`, with all replicas m microbatches.
+// No rank waits forever: those of the last stage can always go on, so those of the stage before
+// can. Contract: p stages of equal cost, one per rank. Each rank runs Pipeline on a communicator of
+// those that are left, in the order of `ranks`, with all replicas m microbatches.
 // Reference: Gandhi et al. (2024), "ReCycle: resilient training of large DNNs using pipeline
 // adaptation", sections 3 and 4 (which also cuts B in I and W to fill the last stage's bubble).
 #pragma once

@@ -1,4 +1,4 @@
-// TiedParameters: weights that several pipeline stages hold, and that must stay one weight.
+// TiedParameters: weights that several pipeline stages hold, and that must stay equal.
 //
 //     GPT-2's token table:   stage 0  [ embedding ... ]      stage p-1  [ ... head ]
 //     gradients                  g of its tokens       +        g of its logits

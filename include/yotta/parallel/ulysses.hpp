@@ -19,8 +19,8 @@
 // dout, dq, dk, dv, as many. Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
 // Contract: all ranks of cp make the same calls, with columns as context_positions (any ChunkOrder:
 // both sides use it).
-// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers a
-// head.
+// Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers
+// per head.
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.
 #pragma once
 

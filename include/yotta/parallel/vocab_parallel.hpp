@@ -14,8 +14,8 @@
 //     log-sum-exp over all = m + log(sum over r of e^(l_r - m))    no e^ of a large number anywhere
 //     logit of the target  = sum over r of (rank r's, if it holds the target, else 0)
 //
-// Backward needs nothing from others: dlogit_v = scale (e^(logit_v - l) - 1[v = target]), for the
-// own v.
+// Backward needs nothing from other ranks: dlogit_v = scale (e^(logit_v - l) - 1[v = target]), for
+// the v held here.
 //
 // Where tp does not divide V, the table is padded to a multiple of it, as Megatron does: the last
 // ranks have rows of zeros that no token has. Their logits are masked, so that they add e^-1e30 = 0
@@ -83,8 +83,8 @@ class VocabParallelEmbedding : public Layer {
 // against V if the logits were gathered.
 constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
 
-// The loss of logits (N, V/tp) against targets i32 (N), in words of the whole vocabulary; the same
-// on all ranks.
+// The loss of logits (N, V/tp) against targets i32 (N), which are ids of the whole vocabulary; the
+// same on all ranks.
 YOTTA_API CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
                                                     double scale, const Communicator& tp = {},
                                                     Where where = Where::current());

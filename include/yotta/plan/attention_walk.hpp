@@ -13,9 +13,9 @@
 
 namespace yotta {
 
-// q, k and v are there -> o, as o's layer reads it, is kept.
+// From q, k and v to o, which is kept as the output layer reads it.
 YOTTA_API void attend(const LayerSizes& z, const PlanGroup& cp, StepWalk& walk);
-// The gradient of o is there -> those of q, k and v; q, k, v and o's sums are gone.
+// From the gradient of o to those of q, k and v; q, k, v and o's sums are freed.
 YOTTA_API void attend_back(const LayerSizes& z, const PlanGroup& cp, StepWalk& walk);
 
 }  // namespace yotta

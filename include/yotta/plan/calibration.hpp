@@ -4,9 +4,9 @@
 //     fitted      efficiency of matmuls and attention; a factor for each level's bandwidth
 //     said        how far off the prediction was before, and is after
 //
-// Fitted is what makes the squares of log(predicted / measured) least, with a small price for each
-// step away from where the fit began: what no measured step depends on stays as it is. One number
-// after the other is moved, by smaller and smaller factors, until none gets better.
+// The fit minimises the sum of the squares of log(predicted / measured), plus a small penalty for
+// each step away from where it began: numbers that no measured step depends on stay as they are. It
+// moves one number after the other, by smaller and smaller factors, until no move helps.
 // Contract: layouts that estimate_step can take; more steps than numbers are better than fewer.
 #pragma once
 

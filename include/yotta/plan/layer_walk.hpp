@@ -2,7 +2,7 @@
 //
 //     F    forward                   norm, linear, ..., and messages over tp
 //     I    gradients of what flows   the same pieces, the last one first
-//     W    gradients of weights      one linear_weight a matrix; each says when it is ready
+//     W    gradients of weights      one linear_weight per matrix; each says when it is ready
 //
 // Each piece charges what the code of that name charges (nn/linear.hpp, nn/norm_layer.hpp,
 // parallel/tensor_parallel.hpp, parallel/async_tp_layers.hpp), and holds what it keeps until its W.

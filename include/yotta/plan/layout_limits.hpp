@@ -17,7 +17,7 @@
 //     more axes               p <= tp cp B / T     p <= tp pp B W / C
 //
 // tp chips share sequences and weights alike. cp chips share a sequence; each still needs all
-// weights. A pipeline needs pp sequences at once, one a stage; each of its chips gathers 1/pp of
+// weights. A pipeline needs pp sequences at once, one per stage; each of its chips gathers 1/pp of
 // the weights. So cp moves the first limit, pp the second, tp both. In a node of GPUs tp moves the
 // first alone: its chips gather different arrays over the cards of one node, so W falls with tp.
 //
@@ -156,7 +156,7 @@ constexpr const char* what_helps(LimitCase reached) {
 // Which limits FSDP over so many chips has passed.
 constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
   LimitCase reached = LimitCase::neither;
-  // exercise 28.4: less than a sequence a chip; fewer tokens per chip than hide FSDP's trips
+  // exercise 28.4: less than one sequence per chip; fewer tokens per chip than hide FSDP's trips
   const double tokens = usable_batch(l) / chips;
   const bool batch = tokens < l.sequence;
   const bool communication = tokens < flops_per_sent_byte(l.flops, l.sends);

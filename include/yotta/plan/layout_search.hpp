@@ -5,7 +5,7 @@
 //         64 a round    those that may be among the best, the best of their mesh, or on the
 //                       frontier, as the rounds before say                        estimate_step
 //
-// What is left out depends on the rounds, and not on how fast a thread is: a search finds and
+// What is left out depends on the rounds, not on the speed of the threads: a search finds and
 // counts the same every time.
 // Letters: none.
 #pragma once

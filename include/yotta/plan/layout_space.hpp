@@ -9,8 +9,8 @@
 //     again        no block recomputed, the first of each stage, all
 //
 // Zero-bubble schedules go without recomputation and FSDP: both would undo what they split.
-// A mesh that breaks a rule is refused as a whole, with the rule in one line. Rules of the machine
-// stand here (tensor parallelism stays in a node); those of the model are expect_layout's.
+// A mesh that breaks a rule is refused as a whole, with the rule in one line. The machine's rules
+// are here (tensor parallelism stays in a node); the model's are those of expect_layout.
 // Letters: none.
 #pragma once
 
@@ -32,7 +32,7 @@ struct LayoutSpace {
 };
 YOTTA_API LayoutSpace layout_space(const PlanRequest& request, Where where = Where::current());
 
-// Attention in smaller pieces is all latency.
+// In smaller pieces attention is dominated by latency.
 inline constexpr int64_t least_tokens = 512;  // of a sequence on a rank of cp
 
 // Why a mesh cannot be, in one line; empty if it can.
@@ -129,8 +129,8 @@ inline std::vector<int> divisors_of(int n) {
   return all;
 }
 
-// Calls visit(shape) for all meshes of `chips`: axes in their order. `goes_on`: whether a mesh so
-// far, with 1 for the axes to come, is worth more.
+// Calls visit(shape) for all meshes of `chips`, axis by axis. `goes_on`: whether a partial mesh,
+// with 1 for the axes still to come, is worth completing.
 inline void each_mesh(int chips, bool has_experts,
                       const std::function<bool(const MeshShape&)>& goes_on,
                       const std::function<void(const MeshShape&)>& visit) {

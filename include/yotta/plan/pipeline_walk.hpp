@@ -42,7 +42,7 @@ struct PipelineOrder {
 YOTTA_API PipelineOrder pipeline_order(const PipelinePlan& plan, int p, int64_t m,
                                        Where where = Where::current());
 
-// Orders by what they are made of, kept. May be used by several threads.
+// A cache of orders, by what they are made from. May be used by several threads.
 class PipelineOrders {
  public:
   YOTTA_API std::shared_ptr<const PipelineOrder> of(const PipelinePlan& plan, int p, int64_t m);

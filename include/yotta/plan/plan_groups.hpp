@@ -53,7 +53,7 @@ YOTTA_API PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape)
 #if YOTTA_BODIES_OF(planner)
 #include <algorithm>
 
-#include "yotta/comm/collectives_recursive_cost.hpp"
+#include "yotta/comm/collectives_recursive.hpp"
 
 namespace yotta {
 

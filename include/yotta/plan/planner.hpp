@@ -4,7 +4,7 @@
 //       memory          those that do not fit are refused        layout_search.hpp
 //         seconds       of those that fit                        step_estimate.hpp
 //           best        the fastest ten
-//           frontier    those to which no other is faster and smaller
+//           frontier    those than which no other is both faster and smaller
 //           losers      of each mesh its best layout, with the line that says why it loses
 //
 // Contract: seconds are those of the described cluster, with the stated efficiency of kernels.
@@ -41,8 +41,8 @@ YOTTA_API Plan make_plan(const PlanRequest& request, const PlanOptions& options 
 
 // Bytes as people say them: "does not fit: 96.4 of 80 GB; weights 40.1, gradients ..., ...".
 YOTTA_API std::string why_too_large(const MemoryParts& memory, double capacity);
-// "31% slower: 6.43 s a step, the best 4.91 s; most of it bubble, 1.54 s against 0.25 s": the part
-// that grew by most seconds.
+// "31% slower: 6.43 s per step, the best 4.91 s; most of it bubble, 1.54 s against 0.25 s": the
+// part that grew by most seconds.
 YOTTA_API std::string why_slower(const StepEstimate& loser, const StepEstimate& best);
 
 }  // namespace yotta
@@ -76,7 +76,8 @@ std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
       parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return grew(a) < grew(b); });
   const auto shown = [](double part, double of) { return part < 1e-4 * of ? 0 : part; };
   return fmt::format(
-      "{:.0f}% slower: {:.3g} s a step, the best {:.3g} s; most of it {}, {:.2g} s against {:.2g} "
+      "{:.0f}% slower: {:.3g} s per step, the best {:.3g} s; most of it {}, {:.2g} s against "
+      "{:.2g} "
       "s",
       100 * (loser.seconds / best.seconds - 1), loser.seconds, best.seconds, most.first,
       shown(most.second.first, loser.seconds), shown(most.second.second, best.seconds));

@@ -34,7 +34,7 @@
 namespace yotta {
 
 struct ScalingRun {
-  double parameters = 0, tokens = 0, flops = 0, loss = 0;  // N, D, of training, nats a token
+  double parameters = 0, tokens = 0, flops = 0, loss = 0;  // N, D, of training, nats per token
 };
 
 // What tokens are worth of which only so many are new. Each further reading adds less; all of them

@@ -43,7 +43,7 @@ class StepStages {
   bool is_sharded() const { return groups_.shards.p > 1; }
   bool has_zero() const { return step_.options.zero.stage > 0; }
   bool has_ddp() const { return !has_zero() && groups_.data.p > 1; }
-  // Gradients are made in the first W; else they are there before the first step.
+  // Whether gradients are made in the first W; otherwise they exist before the first step.
   bool makes_gradients() const { return !has_zero() && !has_ddp(); }
   bool has_tied_ends() const { return step_.config.tied && stages() > 1; }
   bool has_root() const { return step_.config.tied && stages() == 1 && is_sharded(); }

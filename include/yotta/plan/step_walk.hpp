@@ -6,8 +6,8 @@
 //
 // The formulas are those of the ops (nn/*_cost) and of the collectives (comm/*_seconds). A walk
 // goes through a layer once, in the order in which the layer's code does, and charges what that
-// code charges. So it costs a microsecond, and says what a run of the layer on a described machine
-// says. block_walk.hpp has the walks of all layers.
+// code charges. So it costs a microsecond, and gives the figures of a run of the layer on a
+// described machine. block_walk.hpp has the walks of all layers.
 //
 // Messages of two kinds that meet at one port (machine/shared_ports.hpp) are gradient_walk.hpp's.
 // Letters: p ranks of a group.

@@ -117,7 +117,7 @@ namespace yotta {
 RunPrice price_of(const RunNeeds& needs, const Fleet& fleet, const Prices& prices, Where where) {
   if (!(prices.kwh >= 0 && prices.chip_hour >= 0 && prices.overhead >= 1))
     fail(where,
-         "prices of {} euros a kWh and {} a chip and hour, and an overhead of {}: expected "
+         "prices of {} euros per kWh and {} per chip-hour, and an overhead of {}: expected "
          "0 or more, and 1 or more",
          prices.kwh, prices.chip_hour, prices.overhead);
   return {needs.joules / joules_a_kwh * prices.overhead * prices.kwh,

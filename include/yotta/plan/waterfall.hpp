@@ -82,7 +82,7 @@ YOTTA_API std::string waterfall_text(const Waterfall& waterfall);
 
 // ---- what a trace says ----
 
-// By an operation's name. All else that is charged reads and writes more than it computes.
+// By an operation's name. All other operations read and write more than they compute.
 YOTTA_API bool is_matrix_product(std::string_view op);
 
 // The FLOPs of matrix products that all ranks have computed.

@@ -33,8 +33,8 @@ TEST_CASE("mpirun's word is not enough: each rank must have said that it has end
   const LaunchResult silent = start_mpirun(stand_in("exit 0"), 2);
   CHECK(silent.status == 1);
   CHECK(contains(silent.text,
-                 "rank 0 has left without a word, before the end of MPI, although "
-                 "/bin/sh reports success\nrank 1 has left"));
+                 "rank 0 ended before MPI_Finalize, although "
+                 "/bin/sh reports success\nrank 1 ended before"));
   CHECK(start_mpirun(stand_in("exit 3"), 2).status == 3);
   CHECK(start_mpirun(stand_in("exit 3"), 2).text.empty());  // mpirun has said why
   CHECK(start_mpirun(stand_in("kill -9 $$"), 2).status == 128 + 9);

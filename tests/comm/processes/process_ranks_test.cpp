@@ -74,7 +74,7 @@ TEST_CASE("an error keeps its kind and its words") {
   kept(RankEnd::peer_failed, PeerFailed(where, "rank 1 has failed"));
   kept(RankEnd::comm_error, CommError(where, "dropped"));
   kept(RankEnd::other, std::runtime_error("the disk is full"));
-  CHECK(sent(std::make_exception_ptr(5)).text == "it threw something that is no std::exception");
+  CHECK(sent(std::make_exception_ptr(5)).text == "it threw something that is not a std::exception");
 }
 
 TEST_CASE("a report that is cut short is refused") {

@@ -66,5 +66,5 @@ TEST_CASE("a spread of other dims is no node") {
   const NamedMesh mesh = parse_mesh("X 2");
   const SpreadGraph graph = graph_of("[I, J]", mesh);
   CHECK(contains(message_of([&] { graph.index_of(parse_spread("[J, K]", mesh)); }),
-                 "[J, K] is no spread of this tensor"));
+                 "[J, K] is not a spread of this tensor"));
 }

@@ -19,7 +19,7 @@ TEST_CASE("the state of a job is written and read") {
   CHECK(parse_job(job_text({0, true, "", {}, {}})).done);
   for (const char* const wrong : {"", "epoch", "epoch 3 perhaps -", "epoch 3 done -\nmember 1 2",
                                   "epoch 3 done -\nguest 1 2 3"})
-    CHECK(contains(message_of([&] { parse_job(wrong); }), "this is no state of a job"));
+    CHECK(contains(message_of([&] { parse_job(wrong); }), "this is not the state of a job"));
 }
 
 TEST_CASE("a process that was not started as a member is none") {

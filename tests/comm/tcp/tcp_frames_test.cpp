@@ -68,7 +68,7 @@ TEST_CASE("what no rank sends is refused by name: lengths, tags, types, kinds, r
   refused([](Part part) { part.from = 3; }, "abc", "from rank 3 to rank 0, of 3");
   refused([](Part part) { part.from = -1; }, "abc", "from rank -1 to rank 0");
   refused([](Part part) { part.to = 2; }, "abc", "from rank 1 to rank 2");
-  refused([](Part part) { part.mark[0] = 'Y'; }, "abc", "another program");
+  refused([](Part part) { part.mark[0] = 'Y'; }, "abc", "not a message of this version");
   refused([](Part part) { part.offset = -1; }, "abc", "bytes -1 to 2 of 3");
   refused([](Part part) { part.offset = 1; }, "abc", "bytes 1 to 4 of 3");
   refused([](Part part) { part.number = 7; }, "abc", "part 7 where 0 was next");

@@ -235,7 +235,7 @@ TEST_CASE("a process with the key that is no rank is reported, and what it sends
     mesh.say_goodbye();
   });
   CHECK(text.get() ==
-        "rank 0: a process at 127.0.0.1 has the job's key, but what it sends is no rank's, "
+        "rank 0: a process at 127.0.0.1 has the job's key, but what it sends is not a rank's, "
         "and is dropped: a connection of no rank\n");
 }
 

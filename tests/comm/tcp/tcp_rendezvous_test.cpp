@@ -166,7 +166,8 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
   CHECK(contains(heard[0], "of 3 ranks " + missed));
   CHECK(contains(heard[0], "Connections without the job's key were refused, from 127.0.0.1:"));
   CHECK(contains(heard[1], missed));
-  CHECK(contains(heard[2], "what is there is no rank 0 of this job: it does not have its key"));
+  CHECK(
+      contains(heard[2], "what listens there is not rank 0 of this job: it does not have its key"));
   CHECK(contains(said, "rank 0: a connection from 127.0.0.1:"));
   CHECK(contains(said, "does not have the key of this job, and was refused"));
 }
@@ -252,9 +253,9 @@ TEST_CASE("rank 0 cannot be reached, or is another program") {
     heard = meet({by_address(1, 2, {"127.0.0.1", other.port()}, all)})[0];
     close(connect_at_last(other.port()));  // to answer, if rank 1 was too late
     answers.join();
-    return contains(heard, "what is there");
+    return contains(heard, "what listens there");
   });
-  CHECK(contains(heard, "what is there is no rank 0"));
+  CHECK(contains(heard, "what listens there is not rank 0"));
 }
 
 TEST_CASE("rank 0's port is taken") {
@@ -369,10 +370,10 @@ TEST_CASE("a process with the key that greets as no rank does is named, and harm
     zero.join();
   });
   for (const std::string& text : heard) CHECK(text == "nothing was thrown");
-  CHECK(contains(answers[0], "rank 0 does not understand what this process has greeted it with"));
+  CHECK(contains(answers[0], "rank 0 does not understand this process's greeting"));
   CHECK(contains(answers[1], "the name of another's connections"));
   CHECK(contains(said,
-                 "rank 0: a process at 127.0.0.1 has the job's key, but what it sends is no "
+                 "rank 0: a process at 127.0.0.1 has the job's key, but what it sends is not a "
                  "rank's, and is dropped: "));
 }
 

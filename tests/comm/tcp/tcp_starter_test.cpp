@@ -139,7 +139,7 @@ TEST_CASE("a process that ends with an error, or without a word, ends the job") 
   CHECK(contains(failed.text, " has ended with status 7"));
   const LaunchResult left = started_shell("exit 0");
   CHECK(left.status == 1);
-  CHECK(contains(left.text, "has left without a word, in the middle of the job"));
+  CHECK(contains(left.text, "ended with status 0 in the middle of the job"));
   const LaunchResult well = started_shell("touch $YOTTA_JOB_FOLDER/finished");
   CHECK((well.status == 0 && well.text.empty()));
   // Rank 1 is killed when the work is done: the others end in peace.

@@ -17,7 +17,7 @@ TEST_CASE("a link is a rate, a latency, or both") {
   for (const char* wrong : {"", "fast", "20", "20MB/s", "-1Mbit/s", "0Mbit/s", "nanms", "infms",
                             "20Mbit/s,", "20Mbit/s;50ms", "Mbit/s"}) {
     CAPTURE(wrong);
-    CHECK(contains(message_of([&] { parse_link(wrong); }), "is no link"));
+    CHECK(contains(message_of([&] { parse_link(wrong); }), "is not a link"));
   }
 }
 

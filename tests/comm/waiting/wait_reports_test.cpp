@@ -96,7 +96,7 @@ TEST_CASE("a verdict about no rank, or about one that does not exist, is refused
     return message_of([&] { unpack_verdict(pack(verdict), 3); });
   };
   CHECK(refusal({CommVerdict::Kind::death, {2}, "why"}) == "nothing was thrown");
-  CHECK(contains(refusal({CommVerdict::Kind::death, {}, "why"}), "a verdict about no rank"));
+  CHECK(contains(refusal({CommVerdict::Kind::death, {}, "why"}), "a verdict that names no rank"));
   CHECK(contains(refusal({CommVerdict::Kind::death, {3}, "why"}), "rank 3 of 3"));
   CHECK(contains(refusal({static_cast<CommVerdict::Kind>(7), {1}, "why"}), "7 for an enum"));
 }

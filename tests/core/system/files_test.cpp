@@ -150,7 +150,7 @@ TEST_CASE("missing, folder, unreadable and unwritable are named") {
   CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "there is no such file"));
   CHECK(contains(message_of([&] { read_file(folder / "nowhere"); }), "files_test.cpp:"));
   CHECK(contains(message_of([&] { read_file(folder.path()); }), "this is a folder"));
-  CHECK(contains(message_of([&] { read_file("/dev/null"); }), "this is no plain file"));
+  CHECK(contains(message_of([&] { read_file("/dev/null"); }), "this is not a plain file"));
   CHECK(contains(message_of([&] { write_file(folder / "no/where", "x"); }), "cannot be created"));
   fs::create_directory(folder / "taken");
   CHECK(contains(message_of([&] { write_file(folder / "taken", "x"); }), "cannot be put in place"));
@@ -195,8 +195,8 @@ TEST_CASE("a pipe stays a pipe: it is written into, and neither asked nor read i
   const fs::path pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   CHECK_NOTHROW(expect_writable(pipe));  // nobody reads it yet, so opening it would wait
-  CHECK(
-      contains(message_of([&] { read_file(pipe); }), "this is no plain file; copy what it holds"));
+  CHECK(contains(message_of([&] { read_file(pipe); }),
+                 "this is not a plain file; copy what it holds"));
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);
   write_file(pipe, "through");
@@ -259,7 +259,7 @@ TEST_CASE("a lock or a list that is a link is refused by name, and what it leads
   CHECK(read_file(foreign) == "foreign");
   fs::remove(folder / ".lock");
   REQUIRE(mkfifo((folder / ".lock").c_str(), 0600) == 0);
-  CHECK(contains(locking(), ".lock: this is no plain file"));
+  CHECK(contains(locking(), ".lock: this is not a plain file"));
   fs::remove(folder / ".lock");
   fs::create_directory(folder / ".lock");
   CHECK(contains(locking(), ".lock: this is a folder"));
@@ -302,11 +302,11 @@ TEST_CASE("links that lead in a circle, pipes and devices are refused by name at
   CHECK(contains(message_of([&] { read_file(folder / "round"); }), "round: its links lead in a"));
   CHECK(contains(message_of([&] { expect_plain(folder / "round"); }), "round: its links lead in"));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK(
-      contains(message_of([&] { expect_plain(folder / "pipe"); }), "pipe: this is no plain file"));
+  CHECK(contains(message_of([&] { expect_plain(folder / "pipe"); }),
+                 "pipe: this is not a plain file"));
   for (const char* device : {"/dev/zero", "/dev/null"}) {
-    CHECK(contains(message_of([&] { read_file(device); }), "this is no plain file"));
-    CHECK(contains(message_of([&] { expect_plain(device); }), "this is no plain file"));
+    CHECK(contains(message_of([&] { read_file(device); }), "this is not a plain file"));
+    CHECK(contains(message_of([&] { expect_plain(device); }), "this is not a plain file"));
   }
   CHECK(contains(message_of([&] { expect_plain(folder.path()); }), "this is a folder"));
   CHECK_NOTHROW(expect_plain(folder / "not there yet"));

@@ -179,7 +179,7 @@ TEST_CASE("a vector must begin at a multiple of its size") {
   DeviceArray<float> y(32);
   CHECK(error(reads_a_vector, 1, 32, 0, x.data(), y.data(), 4) == "no error");
   check_says(error(reads_a_vector, 1, 32, 0, x.data(), y.data(), 1),
-             {line_at("vector"), "reads 16 bytes at an address that is no multiple of 16",
+             {line_at("vector"), "reads 16 bytes at an address that is not a multiple of 16",
               "4 bytes too far"});
 }
 
@@ -187,8 +187,8 @@ TEST_CASE("memory of the host is none of the device's") {
   std::vector<float> host(100000, 1.0f);
   DeviceArray<float> y(32);
   check_says(error(reads_all, 1, 32, 0, host.data(), y.data()),
-             {line_at("reads all"), "no memory of the device", "DeviceArray"});
-  check_says(error(reads_all, 1, 32, 0, nullptr, y.data()), {"no memory of the device"});
+             {line_at("reads all"), "not memory of the device", "DeviceArray"});
+  check_says(error(reads_all, 1, 32, 0, nullptr, y.data()), {"not memory of the device"});
   const float* freed = nullptr;
   {
     const DeviceArray<float> gone(std::vector<float>(32, 1.0f));
@@ -197,7 +197,7 @@ TEST_CASE("memory of the host is none of the device's") {
   check_says(error(reads_all, 1, 32, 0, freed, y.data()), {"freed memory"});
   const DeviceArray<const float*> table(std::vector<const float*>{host.data()});
   check_says(error(reads_through, 1, 32, 0, table.data(), y.data()),
-             {line_at("through"), "no memory of the device"});
+             {line_at("through"), "not memory of the device"});
 }
 
 TEST_CASE("an error names the line of the launch first, and the next launch starts afresh") {

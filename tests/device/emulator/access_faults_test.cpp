@@ -70,5 +70,5 @@ TEST_CASE("every fault names line, block, thread, place and cure") {
 
 TEST_CASE("far from all memory, the pointer is in doubt and not the index") {
   check_says(message({Fault::outside, Access::read, 4096 + 400 + 5000, 4}),
-             {"no memory of the device", "DeviceArray"});
+             {"not memory of the device", "DeviceArray"});
 }

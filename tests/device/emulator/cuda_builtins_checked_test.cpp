@@ -92,5 +92,5 @@ TEST_CASE("a phase of eight rows of 16 bytes takes one pass if the rows lie in d
 
 TEST_CASE("a group's fault is blamed on the lane that gave the address") {
   check_says(error_of([] { launch(reads_rows, 1, 32, 33 * 3 * 4, nullptr, 3); }),
-             {"thread (1, 0, 0)", "no multiple of 16"});
+             {"thread (1, 0, 0)", "not a multiple of 16"});
 }

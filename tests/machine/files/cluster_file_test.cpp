@@ -97,7 +97,7 @@ TEST_CASE("a name or a file") {
   CHECK(contains(message_of([&] { cluster_from(other); }), "its name does not end in .json"));
 }
 
-TEST_CASE("what is no plain file is refused at once, and named") {
+TEST_CASE("what is not a plain file is refused at once, and named") {
   const yotta_test::TemporaryFolder folder;
   const std::string pipe = folder / "pipe.json", zero = folder / "zero.json";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
@@ -111,11 +111,11 @@ TEST_CASE("what is no plain file is refused at once, and named") {
   CHECK(contains(message_of([&] { cluster_from(folder / "folder.json"); }),
                  "folder.json: this is a folder"));
   for (const std::string& path : {pipe, zero})
-    CHECK(contains(message_of([&] { cluster_from(path); }), path + ": this is no plain file"));
+    CHECK(contains(message_of([&] { cluster_from(path); }), path + ": this is not a plain file"));
   std::filesystem::create_symlink("round", folder / "round");
   for (const std::string& path :
        std::vector<std::string>{folder / "round", folder / "round/x", std::string(5000, 'x')})
-    CHECK(contains(message_of([&] { cluster_from(path); }), path + "' is no machine"));
+    CHECK(contains(message_of([&] { cluster_from(path); }), path + "' is not a machine"));
   close(both_ends);
 }
 

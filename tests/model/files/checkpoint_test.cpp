@@ -363,7 +363,7 @@ TEST_CASE("saving follows no planted link, loading changes nothing in a folder")
   CHECK(read_file(elsewhere / "locked") == "foreign");
 }
 
-TEST_CASE("what is no plain file under a checkpoint's name is refused by name at once") {
+TEST_CASE("what is not a plain file under a checkpoint's name is refused by name at once") {
   const TemporaryFolder folder;
   Run run(tiny(Dialect::gpt2, true));
   for (const char* name : saved_files) {
@@ -376,12 +376,12 @@ TEST_CASE("what is no plain file under a checkpoint's name is refused by name at
     };
     fs::remove(folder / name);
     REQUIRE(mkfifo((folder / name).c_str(), 0600) == 0);
-    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is no plain file"));
-    CHECK(contains(loading(), std::string(name) + ": this is no plain file"));
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is not a plain file"));
+    CHECK(contains(loading(), std::string(name) + ": this is not a plain file"));
     fs::remove(folder / name);
     fs::create_symlink("/dev/zero", folder / name);
-    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is no plain file"));
-    CHECK(contains(loading(), std::string(name) + ": this is no plain file"));
+    CHECK(contains(saving(folder.path(), run), std::string(name) + ": this is not a plain file"));
+    CHECK(contains(loading(), std::string(name) + ": this is not a plain file"));
     fs::remove(folder / name);
     fs::create_symlink(name, folder / name);
     CHECK(contains(saving(folder.path(), run), std::string(name) + ": its links lead in a circle"));
@@ -512,12 +512,12 @@ TEST_CASE("a broken training_state.json is refused") {
   const auto parsing = [](const std::string& text) {
     return message_of([&] { parse_training_state(text, "state.json"); });
   };
-  CHECK(contains(parsing("{"), "state.json is no training state"));
+  CHECK(contains(parsing("{"), "state.json is not a training state"));
   CHECK(contains(parsing("{}"), "'step' not found"));
   for (const char* text : {"[]", "null", "5"})
-    CHECK(parsing(text).ends_with("state.json is no training state: 'step' not found"));
+    CHECK(parsing(text).ends_with("state.json is not a training state: 'step' not found"));
   CHECK(contains(parsing(R"({"step": "3", "seed": 1, "optimizer_steps": 1, "options": {}})"),
-                 "state.json is no training state"));
+                 "state.json is not a training state"));
   for (const char* steps : {"-1", "4", "1000000000000000"})
     CHECK(
         contains(parsing(fmt::format(
@@ -536,7 +536,7 @@ TEST_CASE("a hostile training_state.json is refused by its name") {
         {"{\"step\": 1e400}", "number overflow parsing '1e400'"},
         {"{\"step\xFF\": 1}", "ill-formed UTF-8"},
         {"{\"step\": 1, \"step\": 2}", "the name 'step' appears twice"}}) {
-    CHECK(contains(parsing(text), "state.json is no training state"));
+    CHECK(contains(parsing(text), "state.json is not a training state"));
     CHECK(contains(parsing(text), expected));
   }
   TrainingState state;
@@ -558,7 +558,7 @@ TEST_CASE("numbers that no run has are refused in training_state.json") {
   };
   for (const char* key : {"step", "seed", "optimizer_steps"})
     for (const char* value : {"3.9", "1e308", "1.0", "null", "true", "[]"}) {
-      CHECK(contains(parsing(key, value), "state.json is no training state"));
+      CHECK(contains(parsing(key, value), "state.json is not a training state"));
       CHECK(contains(parsing(key, value), fmt::format("{} is ", key)));
     }
   for (const char* key : {"step", "seed"})

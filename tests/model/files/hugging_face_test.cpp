@@ -126,8 +126,8 @@ TEST_CASE("entries that are missing or no sizes are named") {
   CHECK(contains(changing(gpt2, "layer_norm_epsilon", "\"x\""), "expected a number"));
   CHECK(contains(changing(gpt2, "tie_word_embeddings", "1"), "expected true or false"));
   CHECK(contains(changing(gpt2, "activation_function", "1"), "expected a word"));
-  CHECK(contains(message_of([] { parse("{"); }), "config.json is no JSON object"));
-  CHECK(contains(message_of([] { parse("[]"); }), "config.json is no JSON object"));
+  CHECK(contains(message_of([] { parse("{"); }), "config.json is not a JSON object"));
+  CHECK(contains(message_of([] { parse("[]"); }), "config.json is not a JSON object"));
   CHECK(contains(message_of([] { parse(""); }), "hugging_face_test.cpp:"));
 }
 

@@ -99,8 +99,8 @@ TEST_CASE("a broken file is refused with the reason") {
   CHECK(contains(opening(length(100) + "{}"), "a header of 100 bytes and ends after 10"));
   CHECK(contains(opening(length(0)), "does not start with '{'"));
   CHECK(contains(opening(file_of(" {}", 0)), "does not start with '{'"));
-  CHECK(contains(opening(file_of("{\"x\":", 0)), "the header is no JSON"));
-  CHECK(contains(opening(file_of("{\"\xFF\":1}", 0)), "the header is no JSON"));
+  CHECK(contains(opening(file_of("{\"x\":", 0)), "the header is not JSON"));
+  CHECK(contains(opening(file_of("{\"\xFF\":1}", 0)), "the header is not JSON"));
   for (const size_t data : {0, 7, 9, 1000}) {
     const std::string bytes = file_of("{\"x\":{" + good + "}}", data);
     const auto expected =
@@ -111,8 +111,8 @@ TEST_CASE("a broken file is refused with the reason") {
                  "the name 'x' appears twice"));
   CHECK(contains(opening(file_of("{\"x\":{" + good + "},\"y\":{" + good + "}}", 8)),
                  "starts at byte 0 of the data, and the one before ends at 8"));  // overlap
-  CHECK(contains(opening(file_of("{\"__metadata__\":3}", 0)), "__metadata__ is no object"));
-  CHECK(contains(opening(file_of("{\"__metadata__\":{\"a\":3}}", 0)), "'a' is no string"));
+  CHECK(contains(opening(file_of("{\"__metadata__\":3}", 0)), "__metadata__ is not an object"));
+  CHECK(contains(opening(file_of("{\"__metadata__\":{\"a\":3}}", 0)), "'a' is not a string"));
 
   CHECK(contains(opening(file_of("{\"x\":3}", 8)), "'x' has no dtype"));
   CHECK(contains(entry(R"("dtype":"F32","data_offsets":[0,8])"), "'x' has no shape"));
@@ -193,9 +193,9 @@ TEST_CASE("an index that disagrees with the files is refused") {
   CHECK(opening(R"({"weight_map": {"a": "x.safetensors"}})") == "nothing was thrown");
   CHECK(contains(opening(R"({"weight_map": {"b": "x.safetensors"}})"), "'b' should be in x.saf"));
   CHECK(contains(opening(R"({"weight_map": {"a": "y.safetensors"}})"), "there is no such file"));
-  CHECK(
-      contains(opening(R"({"weight_map": {"a": "../x.safetensors"}})"), "no safetensors file of"));
-  CHECK(contains(opening(R"({"weight_map": {"a": 3}})"), "no safetensors file of"));
+  CHECK(contains(opening(R"({"weight_map": {"a": "../x.safetensors"}})"),
+                 "not a safetensors file of"));
+  CHECK(contains(opening(R"({"weight_map": {"a": 3}})"), "not a safetensors file of"));
   CHECK(contains(opening(R"({"weight_map": 3})"), "has no weight_map"));
   CHECK(contains(opening("{"), "has no weight_map"));
   CHECK(contains(message_of([] { WeightsFolder{"/nowhere"}; }), "model.safetensors: there is no"));
@@ -233,10 +233,10 @@ TEST_CASE("a hostile header or index is refused by the file's name, soon, in pri
   CHECK(contains(indexed("{\"weight_map\":" + deep), "nested more than 64 deep"));
   CHECK(contains(
       indexed("{\"weight_map\":{\"a\":" + std::string(60, '[') + std::string(60, ']') + "}}"),
-      "no safetensors file of"));
+      "not a safetensors file of"));
   for (const char* file : {"a\\u0000.safetensors", "a\\u001b[2J.safetensors"})
     CHECK(contains(indexed(fmt::format("{{\"weight_map\":{{\"a\":\"{}\"}}}}", file)),
-                   "no safetensors file of"));
+                   "not a safetensors file of"));
   CHECK(contains(indexed("{\"weight_map\":{\"a\\u001b[2J\":\"x.safetensors\"}}"),
                  "'a\\u001b[2J' should be in x.safetensors"));
 }

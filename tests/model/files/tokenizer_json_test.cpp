@@ -256,7 +256,7 @@ TEST_CASE("hostile JSON ends in an error that names the file") {
   const auto said = [](const std::string& text) {
     return message_of([&] { parse_tokenizer(text, "lab/tokenizer.json", 1000); });
   };
-  const std::string name = "lab/tokenizer.json is no tokenizer: ";
+  const std::string name = "lab/tokenizer.json is not a tokenizer: ";
   CHECK(contains(said(std::string(200000, '[')), name + "it is nested more than 64 deep"));
   CHECK(contains(said(R"({"model": 1e400})"), name));
   CHECK(contains(said("{\"model\": \"\xFF\"}"), name));

@@ -5,11 +5,11 @@
 //     g[0] += 1;                               the mistake: g is not yours
 //     work.wait();                             throws: the buffer of all_reduce_async at x.cpp:12
 //
-// (Arithmetic quiets such a NaN, so that even g[0] += 1 leaves other bits; a quiet one would stay
-// as it is.) What is received is received aside, so the caller's buffer must still hold the poison
-// when it is waited for; and who reads it too early sees NaN, not a number that looks right. What
-// is only sent is hashed at issue and at wait. Cost: a copy of what is received, two passes over
-// what is sent.
+// (Arithmetic quiets such a NaN, so that even g[0] += 1 changes its bits; a quiet NaN would stay as
+// it is.) Incoming data goes to a second buffer, so the caller's must still hold the poison at
+// wait(); and code that reads it too early sees NaN, not a number that looks right. Outgoing data
+// is hashed when the operation starts and at wait(). Cost: a copy of what is received, two passes
+// over what is sent.
 #pragma once
 
 #include <vector>

@@ -231,7 +231,8 @@ inline std::shared_ptr<Group> split_group(const CollectiveCaller& caller, int co
   auto group = std::make_shared<Group>();
   group->engine = parent.engine;
   group->own_name = fmt::format("split {} of {}", sequence + 1, parent.name);
-  // A clock writes it into its timeline; else there would be more and more of them.
+  // Only a clock keeps the name, in its timeline; otherwise the kept texts would grow with every
+  // split.
   group->name = context().clock != nullptr ? kept(group->own_name) : group->own_name;
   group->lane = parent.engine->new_lane();
   for (const auto& [its_key, rank] : order) {

@@ -110,7 +110,8 @@ class Collective : public Channel, public SharedMemoryChannel {
     request.handle = reinterpret_cast<uintptr_t>(rendezvous_);
     transport().arrive(*rendezvous_, rank());
     group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
-    // First say that we read, then look whether someone has failed and may leave: see give_up().
+    // First announce that we read, then check whether a rank has failed and may free its buffers:
+    // see give_up().
     rendezvous_->start_reading();
     reading_ = true;
     transport().check(call_.where);
@@ -132,7 +133,7 @@ class Collective : public Channel, public SharedMemoryChannel {
       throw;
     }
   }
-  // What this rank does next with the collective's numbers comes behind it, on a device too.
+  // What this rank does next with the collective's numbers is ordered after it, on a device too.
   void join() { transport().join(group_->number); }
   void count(const Traffic& traffic) override {
     Ledger& ledger = context().ledger;
@@ -143,7 +144,7 @@ class Collective : public Channel, public SharedMemoryChannel {
  private:
   Transport& transport() const { return group_->engine->transport(); }
   int64_t tag() const { return -1 - number_; }
-  // A message as people are told of it: of the library's algorithms at the user's call, of the
+  // A message as errors describe it: for the library's algorithms at the user's call, for the
   // user's own at the line that sends.
   Call call_of(const char* message, ConstData data, Where where) const {
     if (!call_.is_custom) return call_;
@@ -168,8 +169,8 @@ class Collective : public Channel, public SharedMemoryChannel {
   void stop_reading() {
     if (std::exchange(reading_, false)) rendezvous_->stop_reading();
   }
-  // After this, our buffers may go: nobody starts to read them, since the world has failed, and
-  // those who were reading have ended.
+  // After this, our buffers may be freed: no rank starts to read them, since the world has failed,
+  // and those that were reading have ended.
   void give_up(const char* why) {
     transport().fail(fmt::format("{} was given up: {}", call_.operation, why));
     if (rendezvous_ == nullptr) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "yotta/comm/data.hpp"
+#include "yotta/comm/engine/reduce_arithmetic.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/core/system/accelerator.hpp"
 

@@ -1,6 +1,6 @@
 // Engine: what makes a rank wait, and what moves its asynchronous collectives on.
 //
-//     rank's main code                       fibers, one a collective in flight
+//     rank's main code                       fibers, one per collective in flight
 //     ────────────────                       ──────────────────────────────────
 //     all_reduce_async() ───────────────────► first send_recv posted, not done: suspend
 //     compute                                      (nothing moves: there are no helper threads)
@@ -96,7 +96,7 @@ class Engine {
     queue.push_back(std::move(job));
     if (queue.size() == 1) advance();
   }
-  // The last collective of a group that has not ended; null if all have.
+  // The newest collective of a group that has not ended; null if all have.
   std::shared_ptr<InFlightOp> last(int group) {
     const auto queue = queues_.find(group);
     return queue == queues_.end() || queue->second.empty() ? nullptr : queue->second.back();
@@ -122,7 +122,7 @@ class Engine {
     if (!send->request.done) detached_.emplace_back(std::move(send), std::move(copy));
   }
 
-  // A Work that is dropped unfinished leaves the others waiting for messages that will not come.
+  // A Work that is dropped unfinished leaves other ranks waiting for messages that will not come.
   void drop(const std::shared_ptr<InFlightOp>& job) {
     stop_asking();
     if (!transport_->failed()) {  // else it is only a consequence
@@ -165,7 +165,8 @@ class Engine {
     advance();
   }
 
-  // The rank does something else than ask done(): what it has shown the transport holds no more.
+  // The rank does something other than ask done(): what it told the transport about waiting no
+  // longer holds.
   void stop_asking() {
     asking_.stop();
     awake();
@@ -174,8 +175,8 @@ class Engine {
     if (std::exchange(asleep_, false)) transport_->awake();
   }
 
-  // Orders what follows behind a request that is done. A collective in a fiber follows its own
-  // messages. Code that waits for a Work follows a collective that the transport runs.
+  // Orders later work after a request that is done. A collective in a fiber is ordered after its
+  // own messages. Code that waits for a Work is ordered after a collective that the transport runs.
   void join(Request& request) {
     if (request.kind == Request::Kind::send || request.kind == Request::Kind::recv)
       transport_->join(request);
@@ -221,7 +222,7 @@ class Engine {
     const double left = deadline - now();
     if (!(left > 0)) time_out(waiting);
     show(waiting, job);
-    // Another clock does not wake us, so we look at it now and then.
+    // A clock that the user has set cannot wake us, so we look at it now and then.
     transport_->sleep(strands_, std::min(left, options_.now ? 0.001 : 3600.0));
   }
   // All strands of this rank, for the transport: main code first, then the collective that runs in
@@ -252,8 +253,9 @@ class Engine {
   }
   [[noreturn]] void time_out(const Waiting& waiting) {
     const std::string message = fmt::format(
-        "rank {} has waited for more than {} s in {}; the others still run, but have not come. If "
-        "they only need longer, raise RunOptions::timeout",
+        "rank {} has waited for more than {} s in {}; the other ranks still run, but have not "
+        "joined. "
+        "If they only need longer, raise RunOptions::timeout",
         transport_->rank(), options_.timeout, describe(*waiting.call));
     transport_->fail(message);
     throw Timeout(waiting.where, message);

@@ -1,5 +1,5 @@
 // InFlightOp: something in flight. A message needs nobody to move it on; a collective is a fiber
-// that stops whenever it waits. Fibers are used again: their stack is made once, not once a
+// that stops whenever it waits. Fibers are used again: their stack is made once, not once per
 // collective.
 //
 //     worker    body of job 1 ... suspend ... resume ... end | idle | body of job 2 ... end | idle

@@ -23,7 +23,8 @@ struct Group {
   int64_t collectives = 0;   // how many were called
   int64_t splits = 0;
 
-  std::string_view name = "world";  // kept for ever (Communicator::named), or own_name
+  std::string_view name =
+      "world";  // kept until the program ends (Communicator::named), or own_name
   std::string own_name;
   int lane = -1;  // of the clock, for its collectives: its rank's first, second, ... communicator
 

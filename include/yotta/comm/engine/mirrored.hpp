@@ -4,7 +4,7 @@
 // In data parallelism all replicas do the same things at the same time; only the numbers differ. So
 // on Device::meta, where there are no numbers, one of them is enough:
 //
-//     tp 2, pp 3, dp 4: 24 chips               alive: 3 threads, one a stage
+//     tp 2, pp 3, dp 4: 24 chips               alive: 3 threads, one per stage
 //
 //     dp 0   [ 0  1]──[ 2  3]──[ 4  5]    [0]─────[2]─────[4]
 //     dp 1   [ 6  7]──[ 8  9]──[10 11]     :       :       :

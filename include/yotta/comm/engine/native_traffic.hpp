@@ -1,11 +1,12 @@
-// What native collectives count in the ledger: the bytes that must cross, whoever carries them.
+// What native collectives count in the ledger: the bytes that must cross, whichever transport
+// carries them.
 //
 //   threads    a rank reads and writes the others' buffers: that is what crosses
 //              (threads/native_collectives.hpp)
 //   MPI, NCCL  the library sends by an algorithm of its own, which nobody sees: the same is counted
 //
 // So the ledger of a program does not depend on the transport. A run of numbers that goes to or
-// comes from another rank is one message. N bytes over p ranks: 2(p-1)/p N each way a rank for
+// comes from another rank is one message. N bytes over p ranks: 2(p-1)/p N each way per rank for
 // all_reduce, (p-1)/p N for reduce_scatter, all_gather and all_to_all: as much as the best message
 // algorithms send.
 #pragma once

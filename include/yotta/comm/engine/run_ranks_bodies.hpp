@@ -66,7 +66,8 @@ class Awaited {
     }
     bell_.notify_all();
   }
-  // Until all have. If one has timed out, and others are still not back a second later, says so.
+  // Waits until all have ended. If one has timed out, and others have not returned a second later,
+  // prints that.
   void wait() {
     std::unique_lock lock(mutex_);
     const auto all = [&] { return ranks_.empty(); };
@@ -102,7 +103,7 @@ void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
       transport->fail(error.what());
       if (!report.error) report.error = std::current_exception();
     } catch (...) {
-      transport->fail("it threw something that is no std::exception");
+      transport->fail("it threw something that is not a std::exception");
       if (!report.error) report.error = std::current_exception();
     }
   };

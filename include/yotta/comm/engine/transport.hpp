@@ -1,4 +1,4 @@
-// Transport: how bytes get from rank to rank. One object a rank; threads, MPI and NCCL each have
+// Transport: how bytes get from rank to rank. One object per rank; threads, MPI and NCCL each have
 // one.
 //
 //     Communicator   checks arguments, counts, says what went wrong          communicator.hpp
@@ -127,9 +127,9 @@ class Transport {
   virtual void post(Request& request) = 0;
   // Is it done? Never blocks. May advance the transport.
   virtual bool test(Request& request) = 0;
-  // The rank's own code goes on behind what this group's collectives have done, or behind a message
-  // that is done: for transports with which both are in flight on a stream of a device when test()
-  // says that they are done.
+  // Orders the rank's own code after what this group's collectives have done, or after a message
+  // that is done. For transports whose operations may still be in flight on a device's stream when
+  // test() says that they are done.
   virtual void join(int group) { static_cast<void>(group); }
   virtual void join(Request& message) { static_cast<void>(message); }
   // Takes back a request that is not done; on return nobody touches its data any more.
@@ -138,7 +138,7 @@ class Transport {
   // all.
   // Errors: Deadlock, PeerFailed.
   virtual void sleep(std::span<const Waiting> strands, double seconds) = 0;
-  // A rank that has slept and found nothing done goes on all the same: it has only asked.
+  // A rank that has slept and found nothing done goes on all the same: it has only asked done().
   virtual void awake() {}
 
   // Has a rank failed? Then every operation throws from now on.

@@ -151,8 +151,8 @@ class MpiControlPlane {
     control_plane_.fail(message);
   }
   // After a failure: does every rank know of it, so that none starts anything more? (A dead process
-  // cannot confirm. Then this host's processes know by themselves, and the others are not waited
-  // for.)
+  // cannot confirm. Then the processes of its host notice by themselves, and no rank waits for
+  // those of other hosts.)
   bool all_have_heard() {
     look();
     const std::lock_guard lock(mutex_);

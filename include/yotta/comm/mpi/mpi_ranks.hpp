@@ -93,7 +93,7 @@ struct MpiRanks::State {
 inline void expect_own_mpirun(int size, bool ends_mpi, Where where) {
   const std::optional<LaunchEnvironment> launch = find_launch_environment();
   if (!launch || launch->size == size || size > 1) return;
-  if (ends_mpi) MPI_Finalize();  // it is alone in its MPI, which would leave a folder in /tmp
+  if (ends_mpi) MPI_Finalize();  // else this MPI, of one process, would leave a folder in /tmp
   fail(where,
        "{} has started {} processes, but they do not find each other: this program is built with "
        "{}, so start it with that MPI's own ({})",
@@ -131,7 +131,7 @@ MpiRanks::MpiRanks(MpiRanksOptions options, Where where)
 
 // MPI_Finalize would wait for processes that have died. MPI_Abort ends the processes of other hosts
 // too; those of this host have noticed by themselves, and get a moment to say so. MPICH's MPI_Abort
-// may wait for the dead, but its mpirun needs no more than that a process leaves.
+// may wait for processes that have died; its mpirun ends the job as soon as one process exits.
 inline void end_after_loss(MPI_Comm all) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const std::optional<LaunchEnvironment> launch = find_launch_environment();

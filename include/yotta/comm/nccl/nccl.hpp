@@ -48,8 +48,8 @@ inline std::shared_ptr<Transport> make_nccl_transport(std::shared_ptr<Transport>
 #endif
 
 // Prepares several ranks on one GPU, for correctness only. NCCL refuses two ranks of one host on
-// one GPU, so each process says that it is a host of its own, and all communicate by loopback
-// sockets. Call it before any other use of NCCL.
+// one GPU. So each process claims to be a host of its own, and all communicate by loopback sockets.
+// Call it before any other use of NCCL.
 inline void share_gpu(int rank) {
   setenv("NCCL_HOSTID", ("yotta-rank-" + std::to_string(rank)).c_str(), 1);
   setenv("NCCL_NET", "Socket", 1);

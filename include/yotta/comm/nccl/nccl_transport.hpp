@@ -9,8 +9,8 @@
 // When a rank fails the others hear of it over `inner`, also while they wait for the device
 // (watch), and abort their lanes, since NCCL would wait forever. They do the same when NCCL reports
 // an error, or after a time-out. A rank that waits for a message that no rank sends is told so by
-// `inner`, too. In a collective it is not: NCCL waits on the device, where nothing shows for which
-// rank, until the time-out.
+// `inner`, too. In a collective it is not told: NCCL waits on the device, which does not show for
+// which rank, until the time-out.
 //
 // The library below is an interface (nccl_library.hpp), so that all of this is tested without a
 // GPU; nccl.hpp has the real one. Nothing here blocks the host.

@@ -5,9 +5,9 @@
 //     start_mpirun      the processes are mpirun's: it says how they have ended, and each rank says
 //                       it too
 //
-// Neither believes a status of 0 alone: MPICH's mpirun has reported success for a rank that had
-// left before MPI_Finalize, and a rank that calls exit(0) in the middle of a run has status 0.
-// What is started is ended by the kernel when the thread that has started it ends, however it ends
+// A status of 0 alone proves nothing: MPICH's mpirun has reported success for a rank that had left
+// before MPI_Finalize, and a rank that calls exit(0) in the middle of a run has status 0.
+// What is started is killed by the kernel when the thread that started it ends, for whatever reason
 // (prctl(2), PR_SET_PDEATHSIG): no job outlives its starter.
 #pragma once
 
@@ -107,8 +107,8 @@ class JobWatch {
 };
 
 // Starts mpirun with n ranks and waits for its end. Its status counts, unless it is 0 and a rank
-// has not given its word that it has ended well: then the job has failed, and the rank is named.
-// Errors: no such program.
+// has not said that it ended well: then the job has failed, and the rank is named. Errors: no such
+// program.
 YOTTA_API LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen = nullptr,
                                     Where where = Where::current());
 
@@ -221,7 +221,7 @@ bool JobWatch::has_ended(size_t index) {
   if (WIFSIGNALED(status)) how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
   words_.read(0);  // its last word
   if (codes_[index] == 0 && words_.has_come(rank) && !words_.ended_well(rank)) {
-    how = "has left without a word, in the middle of the job (its exit status is 0)";
+    how = "ended with status 0 in the middle of the job (did it call exit?)";
     codes_[index] = 1;
   }
   if (!how.empty()) result_.text += fmt::format("rank {} {}\n", rank, how);
@@ -267,9 +267,8 @@ LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen, Where 
                                         : WEXITSTATUS(status);
   for (int rank = 0; rank < n && (result.status == 0 || !result.text.empty()); ++rank) {
     if (words.ended_well(rank)) continue;
-    result.text += fmt::format(
-        "rank {} has left without a word, before the end of MPI, although {} reports success\n",
-        rank, call.words[0]);
+    result.text += fmt::format("rank {} ended before MPI_Finalize, although {} reports success\n",
+                               rank, call.words[0]);
     result.status = 1;
   }
   return result;

@@ -35,7 +35,8 @@ using Environment = std::function<const char*(const char*)>;
 YOTTA_API const char* own_environment(const char* name);
 
 // Empty: this process was started alone. (In a batch script Slurm has set its variables too, but
-// for no step: what runs there is alone. So is a step of one task, such as an interactive shell.)
+// there is no step: a program there runs alone. So does a step of one task, such as an interactive
+// shell.)
 YOTTA_API std::optional<LaunchEnvironment> find_launch_environment(
     const Environment& get = own_environment);
 

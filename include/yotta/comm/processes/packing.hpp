@@ -5,8 +5,8 @@
 //
 // Both sides are the same program on the same kind of machine, so numbers travel as they lie in
 // memory.
-// Errors: bytes that end too early, and values that cannot be. A reader believes nothing: a count
-// of things that could not lie in the bytes that are left is refused before room is made for it.
+// Errors: bytes that end too early, and values that cannot be. A reader checks everything: a count
+// that is too large for the bytes that are left is refused before memory is allocated for it.
 #pragma once
 
 #include <cstdint>

@@ -157,7 +157,7 @@ RankVerdict verdict_of(const std::exception_ptr& error) {
   } catch (const std::exception& e) {
     return {RankEnd::other, e.what()};
   } catch (...) {
-    return {RankEnd::other, "it threw something that is no std::exception"};
+    return {RankEnd::other, "it threw something that is not a std::exception"};
   }
 }
 

@@ -103,7 +103,7 @@ struct ProcessAddress {
 // The address of the calling process.
 YOTTA_API ProcessAddress own_address();
 
-// "rank 2 has failed: its process, 4711 on node7, has ended without a word: was it killed?"
+// "rank 2 has failed: its process, 4711 on node7, ended without reporting an error: was it killed?"
 YOTTA_API std::string describe_lost_process(int rank, const ProcessAddress& address);
 
 class ProcessWatch {
@@ -219,7 +219,7 @@ ProcessAddress own_address() {
 std::string describe_lost_process(int rank, const ProcessAddress& address) {
   return "rank " + std::to_string(rank) + " has failed: its process, " +
          std::to_string(address.pid) + " on " + address.host.data() +
-         ", has ended without a word: was it killed?";
+         ", ended without reporting an error: was it killed?";
 }
 
 struct ProcessWatch::State {

@@ -101,7 +101,7 @@ class OwnWords {
 
 namespace rank_words {
 
-// A word is shorter than this; what is longer is no rank's.
+// A word is shorter than this; ranks send nothing longer.
 constexpr size_t most_bytes = 64 * 1024;
 
 // One end of a connection, and what has come on it.
@@ -136,7 +136,7 @@ inline void write_line(int fd, const std::string& text) {
   const std::string line = text + '\n';
   static_cast<void>(send(fd, line.data(), line.size(), MSG_NOSIGNAL));
 }
-// False: the other end has closed it, or talks without end.
+// False: the other end has closed it, or sends a line that does not end.
 inline bool receive(Line& line) {
   char bytes[4096];
   for (;;) {

@@ -31,7 +31,7 @@ YOTTA_API void copy_overlap(const Tensor& from, const Box& at_from, Tensor& to, 
 // A tensor of its own with the numbers of a part of `from`.
 YOTTA_API Tensor part_of_box(const Tensor& from, const Box& at_from, const Box& part);
 
-// What a box has of each of several others; `numbers` of all lie one behind the other.
+// What a box has in common with each of several others; their `numbers` lie one after the other.
 struct BoxPieces {
   std::vector<Box> boxes;
   std::vector<int64_t> counts;

@@ -102,7 +102,7 @@ void SpreadGraph::add_nodes(Spread spread, size_t axis, const NamedMesh& mesh) {
 
 int SpreadGraph::index_of(const Spread& spread, Where where) const {
   const auto found = index_.find(str(spread));
-  if (found == index_.end()) fail(where, "{} is no spread of this tensor", str(spread));
+  if (found == index_.end()) fail(where, "{} is not a spread of this tensor", str(spread));
   return found->second;
 }
 

@@ -64,8 +64,8 @@ inline std::string finished_file(const std::string& folder) { return folder + "/
 
 class TcpEpochs : public EpochHost {
  public:
-  // Null: this process was not started by start_members. on_epoch(rank): at each epoch's beginning;
-  // -1: it takes no part.
+  // Null: this process was not started by start_members. on_epoch(rank) is called when an epoch
+  // begins; -1: this process takes no part.
   YOTTA_API static std::unique_ptr<TcpEpochs> find(std::function<void(int rank)> on_epoch,
                                                    const Environment& get = own_environment);
   YOTTA_API ~TcpEpochs() override;
@@ -130,7 +130,7 @@ JobState parse_job(const std::string& text, Where where) {
             lines >> each.place >> each.number >> each.process;
     (what == "member" ? state.members : state.waiting).push_back(each);
   }
-  if (!right) fail(where, "this is no state of a job: {:.60}", text);
+  if (!right) fail(where, "this is not the state of a job: {:.60}", text);
   return state;
 }
 
@@ -182,7 +182,7 @@ void TcpEpochs::run(int /*places*/, const MakeMember& make, Where where) {
   }
 }
 
-// Such an error is no death: it would come again.
+// Such an error does not count as a death: it would come again.
 inline bool is_mistake(const CommError& error) {
   return dynamic_cast<const Deadlock*>(&error) != nullptr ||
          dynamic_cast<const Mismatch*>(&error) != nullptr ||

@@ -12,10 +12,10 @@
 //
 // TcpInbox puts the parts together. The bytes go straight into the receiver's array, if its receive
 // is posted in time.
-// Nothing in a part is believed: kinds, types, ranks, tags, counts and lengths are checked before
-// they are used. Only processes with the job's key can send at all (tcp_sockets.hpp); what they
-// send wrongly is an error of theirs, and the rank that did is named.
-// Cost: 80 bytes a part, and a copy on each side.
+// Nothing in a part is trusted: kinds, types, ranks, tags, counts and lengths are checked before
+// they are used. Only processes with the job's key can send at all (tcp_sockets.hpp); if one of
+// them sends something wrong, the error names its rank.
+// Cost: 80 bytes per part, and a copy on each side.
 #pragma once
 
 #include <algorithm>
@@ -121,7 +121,7 @@ inline std::optional<ReadPart> read_part(std::string_view message, int from, int
   const TcpPart& part = read.part;
   const auto length = static_cast<int64_t>(read.bytes.size());
   if (part.mark != TcpPart().mark) {
-    fault = "the words of another program, or of another version of this library";
+    fault = "not a message of this version of this library";
   } else if (part.from != from || part.to != rank) {
     fault = fmt::format("a message from rank {} to rank {}, of {} ranks", part.from, part.to, size);
   } else if (fault = find_fault_in_frame(part.frame, size); !fault.empty()) {

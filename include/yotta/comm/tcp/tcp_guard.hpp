@@ -1,7 +1,7 @@
 // The guard of a job over TCP: a thread that decides which connections may stay.
 //
 //     a connection comes ──► ZeroMQ asks: is this the key of the job? ──► no: it ends, and is named
-//                        └─► it says nothing: it waits, with the others that have not shown the key
+//                        └─► it is silent: it waits, with the others that have not shown the key
 //                                         ten seconds, or until too many wait ──► the oldest ends
 //
 // The key (tcp_launch.hpp) is a secret key of CURVE, ZeroMQ's encryption; all ranks use the same
@@ -151,7 +151,7 @@ class TcpGuard {
   void report_key_holder(const std::string& host, const std::string& fault) {
     const std::lock_guard lock(mutex_);
     key_holders_.print(host, fmt::format("{}: a process at {} has the job's key, but what it sends "
-                                         "is no rank's, and is dropped: {}",
+                                         "is not a rank's, and is dropped: {}",
                                          place_, host, fault));
   }
   // Where refused connections came from: Strangers::texts.
@@ -290,7 +290,7 @@ class TcpGuard {
     waits_no_more(it);
     --door.unseen;
   }
-  // The bytes leave just after ZeroMQ has told of the answer.
+  // The bytes leave just after ZeroMQ has reported the answer.
   void find_answered(Door& door) {
     for (auto& [fd, it] : door.connections) {
       if (door.unseen <= 0) return;

@@ -103,8 +103,8 @@ YOTTA_API std::optional<TcpEnvironment> find_tcp_environment(
 
 // Starts n processes of a program, whose path is program[0], and waits for all. If one fails the
 // others are told, and end by themselves; if this process ends, all are killed. A process that has
-// joined the job and leaves without a word has failed, whatever its status. A signal that `seen`
-// tells of is passed on to all, once. Errors: no program of that name.
+// joined the job and does not say that it ended well has failed, whatever its status. A signal that
+// `seen` tells of is passed on to all, once. Errors: no program of that name.
 YOTTA_API LaunchResult start_processes(int n, std::vector<std::string> program,
                                        SignalSeen seen = nullptr, Where where = Where::current());
 

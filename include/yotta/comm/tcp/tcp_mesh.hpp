@@ -13,9 +13,9 @@
 //     its parts have a gap, or it sends what no rank sends.
 // Each rank has a connection of its own (TcpPeers::ranks). A message counts as sent by the rank to
 // which its connection belongs, whatever is in it. What comes on other connections is dropped and
-// reported: its sender has the job's key, and is no rank.
-// One that does not answer for ten seconds is not lost: it may be stopped. The lowest rank that
-// notices says so, and says when it is back.
+// reported: its sender has the job's key, but is not a rank.
+// A rank that does not answer for ten seconds is not lost: it may be stopped. The lowest rank that
+// notices prints that, and prints when it is back.
 // Cost of a part: 80 bytes, a copy and an encryption on each side.
 #pragma once
 
@@ -147,7 +147,7 @@ class TcpMesh {
 
  private:
   static constexpr double look_after = 0.1;  // seconds between two looks at the other processes
-  static constexpr int most_at_once = 64;    // messages that are read in one go
+  static constexpr int most_at_once = 64;    // messages that are read before anything else happens
 
   struct Outgoing {
     TcpFrame frame;

@@ -14,10 +14,10 @@
 // or write, is refused.
 // Nothing hangs. After `seconds` rank 0 names those that are missing to all others. Programs that
 // connect to its port do not matter: they do not have the key (tcp_guard.hpp), and are named. So is
-// a process with the key that greets as no rank does; it alone is told so.
+// a process with the key whose greeting is not a rank's; only that process is told.
 // Then all have as long again for step 3. Two processes with the same rank, and different
-// WORLD_SIZEs, are reported to all at once; so is a process that has come and dies, and one of
-// which the starter says that it is dead (rank_words.hpp).
+// WORLD_SIZEs, are reported to all at once; so is a process that has come and dies, or that the
+// starter reports dead (rank_words.hpp).
 // Cost: p - 1 connections to rank 0, 2 p (p - 1) in all; two messages each way with rank 0.
 // References: PyTorch, torch.distributed, "TCP initialization", "Shared file-system
 // initialization".
@@ -352,8 +352,8 @@ class TcpRendezvous {
       return 1;
     }
     peers_.sockets->guard().report_key_holder(greeting->host(), fault);
-    tell(greeting->name, pack_roster({fmt::format("rank 0 does not understand what this process "
-                                                  "has greeted it with: {}",
+    tell(greeting->name, pack_roster({fmt::format("rank 0 does not understand this process's "
+                                                  "greeting: {}",
                                                   fault),
                                       {}}));
     return 0;
@@ -480,9 +480,10 @@ class TcpRendezvous {
       if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return true;
       if (is_end(event->kind)) break;
     }
-    why = connected ? "what is there is no rank 0 of this job: it does not have its key (another "
-                      "YOTTA_JOB_KEY, or another program)"
-                    : fmt::format("nothing listens at {}", endpoint(host, place.port));
+    why = connected
+              ? "what listens there is not rank 0 of this job: it does not have its key (another "
+                "YOTTA_JOB_KEY, or another program)"
+              : fmt::format("nothing listens at {}", endpoint(host, place.port));
     return false;
   }
   // Empty: rank 0 has ended.
@@ -514,7 +515,7 @@ class TcpRendezvous {
     if (sender != members_.end() && word->words.to_string_view() == go)
       ready_.insert(sender->rank);
     else
-      peers_.sockets->guard().report_key_holder(word->host(), "words that no rank says here");
+      peers_.sockets->guard().report_key_holder(word->host(), "an unexpected message");
   }
   bool hears_go() {
     zmq::pollitem_t item{line(0)->data.handle(), 0, ZMQ_POLLIN, 0};

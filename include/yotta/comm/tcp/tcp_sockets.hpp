@@ -6,10 +6,10 @@
 //               else
 //
 // A connection of `data` that breaks is lost, with what was under way on it, so it is never made
-// again. Nothing is asked of a rank there: one that is stopped for an hour and then goes on has
-// lost nothing. On `control` ZeroMQ's own thread asks every second whether the other process
-// answers. If it has not for nine, the connection is closed and made again once it does: so a
-// stopped rank is noticed, and so is its return.
+// again. No heartbeats travel there: a rank that is stopped for an hour and then goes on has lost
+// nothing. On `control` ZeroMQ's own thread asks every second whether the other process answers. If
+// it has not for nine, the connection is closed and made again once it does: so a stopped rank is
+// noticed, and so is its return.
 //
 // All connections are encrypted with the job's key, and a guard keeps others out (tcp_guard.hpp).
 // Each process gives its connections a random name. The ranks tell each other these names when they

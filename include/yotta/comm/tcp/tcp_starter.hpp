@@ -175,7 +175,8 @@ class MemberStarter {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     const bool finished = state_.done || std::filesystem::exists(finished_file(folder_));
     if (code == 0 && !finished)
-      return end(1, describe(member) + " has left without a word, in the middle of the job");
+      return end(1, describe(member) +
+                        " ended with status 0 in the middle of the job (did it call exit?)");
     if (code == 0) return end(0, "");
     if (WIFEXITED(status))  // those that end after it do so for the same reason
       return end(code, state_.done
@@ -225,8 +226,8 @@ class MemberStarter {
   }
   void give_up(const JobMember& member) const {
     fmt::print(stderr,
-               "{} has not come to epoch {} within {} s, and is killed: if it was computing, be "
-               "more patient\n",
+               "{} has not come to epoch {} within {} s, and is killed: if it was computing, "
+               "raise --patience\n",
                describe(member), state_.epoch, options_.patience);
     kill(member.process, SIGKILL);
   }

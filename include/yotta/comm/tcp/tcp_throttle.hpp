@@ -75,7 +75,7 @@ LinkSpeed parse_link(const std::string& text, Where where) {
     if (const double number = detail::number_before(word, "ms"); number > 0)
       speed.latency = number / 1e3, known = true;
     if (!known)
-      fail(where, "'{}' is no link: give a rate, a latency or both, as 20Mbit/s or 1Gbit/s,50ms",
+      fail(where, "'{}' is not a link: give a rate, a latency or both, as 20Mbit/s or 1Gbit/s,50ms",
            text);
     begin = end + 1;
   }

@@ -129,8 +129,8 @@ class ThreadGroups {
     group.members.assign(members.begin(), members.end());
     return opened_;
   }
-  // A member will not use the group any more. It goes with its last member; its number never comes
-  // back, since messages may lie there that nobody has received.
+  // A member will not use the group any more. The group is dropped with its last member. Its number
+  // is never used again, since unreceived messages may be queued under it.
   void close(int number) {
     const auto group = groups_.find(number);
     if (++group->second.closed < std::ssize(group->second.members)) return;

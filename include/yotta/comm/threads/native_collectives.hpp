@@ -26,8 +26,8 @@
 
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/engine/native_traffic.hpp"
+#include "yotta/comm/engine/reduce_arithmetic.hpp"
 #include "yotta/comm/failures.hpp"
-#include "yotta/comm/reduce_ops.hpp"
 #include "yotta/comm/threads/collective_rendezvous.hpp"
 
 namespace yotta {
@@ -246,7 +246,7 @@ inline void scatter_native(SharedMemoryChannel& channel, ConstData in, Data out,
       scatter_native_traffic(channel.size(), channel.rank(), all.count, bytes_of(out.dtype), root));
 }
 
-// No rank leaves before all have come.
+// No rank leaves before every rank has arrived.
 inline void barrier_native(SharedMemoryChannel& channel) { channel.meet(); }
 
 }  // namespace yotta

@@ -4,7 +4,7 @@
 //    no recv is posted: add  ──►  [ send from 0, tag 7, -> buffer ]  ◄──  finds the send: takes it,
 //    the request, continue                                                memcpy, both are done
 //
-// Whichever side comes second finds the request of the other and copies straight from the sender's
+// Whichever side comes second finds the other side's request and copies straight from the sender's
 // buffer into the receiver's: one copy, whatever the size. One lock guards the matcher and the
 // state of waiting ranks; the copy itself happens outside it. A rank that has polled for some
 // microseconds sleeps. Just before, under the same lock, it proves that another rank can still wake
@@ -126,7 +126,7 @@ class ThreadWorld {
     std::lock_guard lock(mutex_);
     throw_if_failed(rank, where);
   }
-  // Only the first failure counts: those that follow are its consequences.
+  // Only the first failure counts: later ones are its consequences.
   void fail(int rank, const std::string& message) {
     std::lock_guard lock(mutex_);
     if (!failed_) set_failed(rank, message);

@@ -252,8 +252,8 @@ class ControlPlane {
  public:
   using Send = std::function<void(int to, int kind, const std::string& text)>;
   static constexpr int kinds = 6;  // of control messages, from 0
-  // So long the verdict on two calls that differ may take to come: the rank that compares them may
-  // be busy.
+  // How long the verdict on two calls that differ may take: the rank that compares them may be
+  // busy.
   static constexpr double seconds_to_compare = 10;
 
   // `on_failure` is called once, just before failed() becomes true. `tests_before_answer`: where a
@@ -442,7 +442,7 @@ class ControlPlane {
     calls_.erase({message.group, message.number});
   }
 
-  // Only the first verdict counts: those that follow are its consequences.
+  // Only the first verdict counts: later ones are its consequences.
   void tell_all(const CommVerdict& verdict) {
     if (failed_) return;
     for (int other = 0; other < size_; ++other)

@@ -8,8 +8,8 @@
 // alive if it runs, or has what it waits for. A waiting strand is alive if every rank it waits for
 // has some strand alive, since that rank may yet send. We start from the strands that run and add
 // what they may serve, until nothing changes. A strand that is left can only be woken by others
-// that are left: it is dead, and no proof by time-out is needed. No helper threads send messages,
-// so the graph is complete.
+// that are left: it can never go on. No time-out is needed to prove that. No helper threads send
+// messages, so the graph is complete.
 //
 // These are plain data and plain functions, without threads. Cost: O(strands x ranks) per round.
 #pragma once

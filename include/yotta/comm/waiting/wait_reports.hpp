@@ -4,10 +4,10 @@
 //     WaitReport     a rank that waits: its strands, its requests      ──► rank 0's monitor
 //     CommVerdict    why the run has failed, and which rank is at fault ──► all ranks
 //
-// control_plane.hpp says when they are sent. A receiver believes nothing of what has come: ranks,
-// kinds, counts and strands are checked before they are used, so that no message makes it read or
-// write where it should not.
-// Cost: some hundred bytes a report.
+// control_plane.hpp says when they are sent. A receiver trusts nothing that has come: ranks, kinds,
+// counts and strands are checked before they are used, so that no message makes it read or write
+// where it should not.
+// Cost: some hundred bytes per report.
 #pragma once
 
 #include <map>
@@ -68,7 +68,7 @@ inline CommVerdict unpack_verdict(std::string_view bytes, int size) {
   verdict.text = message.take_text();
   for (auto left = message.take_count(sizeof(int)); left > 0; --left)
     verdict.culprits.push_back(message.take_rank(size));
-  if (verdict.culprits.empty()) fail(Where::current(), "a verdict about no rank");
+  if (verdict.culprits.empty()) fail(Where::current(), "a verdict that names no rank");
   return verdict;
 }
 

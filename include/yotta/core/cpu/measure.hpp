@@ -47,7 +47,7 @@ YOTTA_API double measure_matmul_gflops(int threads, double seconds_budget = 0.5,
                                        int64_t size = 1024);
 
 // The best rate of x = y + 3 z over three arrays much larger than a core's caches, in GB/s: two
-// reads and one write an element (the line that a write first fetches is not counted, as in
+// reads and one write per element (the line that a write first fetches is not counted, as in
 // STREAM).
 YOTTA_API double measure_memory_gbps(int threads, double seconds_budget = 0.5,
                                      int64_t array_bytes = int64_t{64} << 20);

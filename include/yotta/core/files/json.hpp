@@ -60,7 +60,7 @@ inline std::string json_excerpt(const nlohmann::json& value) {
 }
 
 namespace detail {
-// Takes what nlohmann's parser finds, one call a token, and builds the value.
+// Takes what nlohmann's parser finds, one call per token, and builds the value.
 class JsonBuilder {
  public:
   using Json = nlohmann::json;

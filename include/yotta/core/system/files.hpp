@@ -13,7 +13,7 @@
 //     killed after                       the new files count; the next save renames the rest, and
 //                                        until then a load reads the partial files
 //
-// A symbolic link stays and what it leads to is replaced. What is no plain file (a pipe, a device)
+// A symbolic link stays and what it leads to is replaced. Another kind of file (a pipe, a device)
 // is never replaced: it is written into. Under the names that only this file makes (partial ones,
 // the list, the lock) no link is followed: it could lead to a file of somebody else's.
 // Reference: Pillai et al., "All file systems are not created equal", OSDI 2014.
@@ -91,7 +91,8 @@ inline std::string not_plain(const std::filesystem::path& path) {
     return "its links lead in a circle; delete one of them";
   if (kind == file_type::directory) return "this is a folder, and a file is expected";
   if (error || kind == file_type::regular || kind == file_type::not_found) return "";
-  return "this is no plain file; copy what it holds into one";  // to open a pipe may wait forever
+  // To open a pipe may wait forever.
+  return "this is not a plain file; copy what it holds into one";
 }
 
 inline bool is_plain(const FileHandle& handle) {

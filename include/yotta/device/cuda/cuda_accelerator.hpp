@@ -6,7 +6,7 @@
 // Memory is stream-ordered (cudaMallocAsync): a block that is released is free for what is asked
 // for later on the same stream, with no wait, and the driver keeps it for that. The host waits only
 // where it asks for values. It waits by polling, so that others can act meanwhile: a transport that
-// finds that a peer is gone throws here instead of waiting for ever.
+// finds that a peer is gone throws here instead of waiting forever.
 //
 // nvcc compiles this file too, and under the emulator it serves tests and machines without a GPU:
 // there everything has ended when it returns.

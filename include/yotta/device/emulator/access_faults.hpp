@@ -157,7 +157,7 @@ inline std::string explain_outside(const Incident& at) {
         "{} {} bytes out of bounds: {} bytes before the beginning of {}. Is the index negative?",
         verb(at.access), at.bytes, at.next->begin - at.address, name_of(*at.next));
   return fmt::format(
-      "{} {} bytes at {:#x}, which is no memory of the device: memory of the host (copy the data "
+      "{} {} bytes at {:#x}, which is not memory of the device: memory of the host (copy the data "
       "to a "
       "DeviceArray and pass its data()), freed memory, or an index far out of bounds",
       verb(at.access), at.bytes, at.address);
@@ -205,7 +205,8 @@ inline std::string explain(const Incident& at, Sites& sites) {
     case Fault::extent: what = explain_extent(at); break;
     case Fault::misaligned:
       what = fmt::format(
-          "{} {} bytes at an address that is no multiple of {} ({}, {} bytes too far). A vector of "
+          "{} {} bytes at an address that is not a multiple of {} ({}, {} bytes too far). A vector "
+          "of "
           "{} "
           "bytes must begin at a multiple of its size: pad the rows, or use a smaller vector",
           verb(at.access), at.bytes, at.bytes, name_of(*at.region), at.address % at.bytes,

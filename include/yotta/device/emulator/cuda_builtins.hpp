@@ -163,7 +163,7 @@ inline void count_flops(int64_t, Where) {}
 
 // An instruction of a whole warp, mma.sync or ldmatrix: all 32 lanes bring their operands (pointers
 // to registers, addresses), and run() is called once, on all of them. This is the .aligned of
-// mma.sync.aligned: a warp of which a lane has returned, or a block that is no multiple of 32
+// mma.sync.aligned: a warp of which a lane has returned, or a block that is not a multiple of 32
 // threads, is refused.
 template <class Operands>
 YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,

@@ -1,5 +1,5 @@
-// Threads that cannot go on: a watchdog stops those that run for ever, and reports say who waits
-// where and what to do about it. So no kernel hangs the program.
+// Threads that cannot go on: a watchdog stops those that run forever, and reports say which thread
+// waits where and what to do about it. So no kernel hangs the program.
 //
 // A barrier is for all threads of a block, and an instruction of a warp for all lanes of its mask.
 // If some have returned, or wait at another line, the behaviour of a GPU is undefined: it hangs, or

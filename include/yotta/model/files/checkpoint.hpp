@@ -184,13 +184,14 @@ TrainingState parse_training_state(const std::string& text, const std::string& s
     state.optimizer_steps = detail::whole_number(json, "optimizer_steps", -most_steps, most_steps);
     state.options = json.at("options").get<Metadata>();
     if (state.optimizer_steps < 0 || state.optimizer_steps > state.step)
-      fail(where, "{} is no training state: an optimizer cannot have taken {} steps in a run of {}",
+      fail(where,
+           "{} is not a training state: an optimizer cannot have taken {} steps in a run of {}",
            source, state.optimizer_steps, state.step);
     return state;
   } catch (const nlohmann::json::exception& error) {
-    fail(where, "{} is no training state: {}", source, error.what());
+    fail(where, "{} is not a training state: {}", source, error.what());
   } catch (const JsonProblem& problem) {
-    fail(where, "{} is no training state: {}", source, problem.what());
+    fail(where, "{} is not a training state: {}", source, problem.what());
   }
 }
 

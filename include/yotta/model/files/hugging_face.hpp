@@ -169,7 +169,7 @@ void expect_hugging_face(const TransformerConfig& config, Where where) {
   if (what != nullptr)
     fail(where,
          "a mixture with {} cannot be kept in files: they have Mixtral's form, which is Llama's "
-         "dialect, a softmax router, and 2 or more experts a token whose weights sum to 1",
+         "dialect, a softmax router, and 2 or more experts per token whose weights sum to 1",
          what);
 }
 
@@ -361,9 +361,9 @@ class ConfigEntries {
     try {
       entries_ = parse_json(text);
     } catch (const JsonProblem& problem) {
-      fail(where, "{} is no JSON object: {}", source_, problem.what());
+      fail(where, "{} is not a JSON object: {}", source_, problem.what());
     }
-    if (!entries_.is_object()) fail(where, "{} is no JSON object", source_);
+    if (!entries_.is_object()) fail(where, "{} is not a JSON object", source_);
   }
 
   bool has(const char* key) const { return entries_.contains(key) && !entries_.at(key).is_null(); }
@@ -442,7 +442,7 @@ inline void expect_whole_heads_turned(const ConfigEntries& entries) {
   const double part = entries.number("partial_rotary_factor", {0, 1}, 1);
   if (part != 1)
     entries.refuse(
-        fmt::format("partial_rotary_factor is {}: a part of each head is not turned", part));
+        fmt::format("partial_rotary_factor is {}: a part of each head is not rotated", part));
 }
 
 // What rope_scaling (before version 5) or rope_parameters (since) asks for.

@@ -263,15 +263,15 @@ class SafetensorsHeader {
     try {
       return parse_json(text);
     } catch (const JsonProblem& problem) {
-      corrupt(where, "the header is no JSON ({})", problem.what());
+      corrupt(where, "the header is not JSON ({})", problem.what());
     }
   }
 
   Metadata strings(const nlohmann::json& item, Where where) const {
     Metadata all;
-    if (!item.is_object()) corrupt(where, "__metadata__ is no object");
+    if (!item.is_object()) corrupt(where, "__metadata__ is not an object");
     for (const auto& [key, value] : item.items()) {
-      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is no string", visible(key));
+      if (!value.is_string()) corrupt(where, "__metadata__ '{}' is not a string", visible(key));
       all.emplace(key, value.get<std::string>());
     }
     return all;
@@ -440,7 +440,7 @@ void WeightsFolder::open_index(const std::string& index, Where where) {
     const std::string text = file.is_string() ? file.get<std::string>() : "";
     if (!text.ends_with(".safetensors") || text.find('/') != text.npos ||
         has_control_characters(text))
-      fail(where, "{}: '{}' is in {}, which is no safetensors file of this folder", index,
+      fail(where, "{}: '{}' is in {}, which is not a safetensors file of this folder", index,
            visible(name), json_excerpt(file));
     if (!opened.contains(text)) opened[text] = open(folder_ + "/" + text, where);
     if (!opened[text]->entries().contains(name))

@@ -132,8 +132,8 @@ inline int64_t said_number(const SafetensorsFile& file, const std::string& name,
                            int64_t most, Where where) {
   const auto found = file.metadata().find(name);
   if (found == file.metadata().end())
-    fail(where, "{} does not say its {}: it is no rank's file of a sharded checkpoint", file.name(),
-         name);
+    fail(where, "{} does not say its {}: it is not a rank's file of a sharded checkpoint",
+         file.name(), name);
   const std::string& text = found->second;
   int64_t value = -1;
   std::from_chars(text.data(), text.data() + text.size(), value);

@@ -398,7 +398,7 @@ Tokenizer parse_tokenizer(const std::string& text, const std::string& source, in
     const nlohmann::json file = parse_json(text);
     return detail::TokenizerReader(file, source, vocabulary, where).read();
   } catch (const JsonProblem& problem) {
-    fail(where, "{} is no tokenizer: {}", source, problem.what());
+    fail(where, "{} is not a tokenizer: {}", source, problem.what());
   }
 }
 

@@ -1,4 +1,3 @@
-// nvcc
 // Every body of nn/ as a kernel, in the slots where its op looks for it.
 //
 //     install_accelerator();  install_kernels();      from here on the ops run on Device::cuda
@@ -11,7 +10,7 @@
 
 #if YOTTA_BODIES_OF(kernels) || defined(__CUDACC__)
 #include "yotta/comm/data.hpp"
-#include "yotta/comm/reduce_ops.hpp"
+#include "yotta/comm/engine/reduce_arithmetic.hpp"
 #include "yotta/core/cpu/convert.hpp"
 #include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/nn/activations.hpp"

@@ -1,4 +1,3 @@
-// nvcc
 // All kernels of Device::cuda: those of nn/, and of the bodies that the parallel techniques add.
 //
 //     install_accelerator();  install_all_kernels();    then every layer runs on Device::cuda

@@ -1,4 +1,4 @@
-#include "yotta/comm/reduce_ops.hpp"
+#include "yotta/comm/engine/reduce_arithmetic.hpp"
 
 #include <doctest/doctest.h>
 

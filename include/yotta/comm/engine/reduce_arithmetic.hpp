@@ -4,19 +4,12 @@
 // floats are combined in f32 and rounded once.
 #pragma once
 
-#include <cstdint>
 #include <type_traits>
 
+#include "yotta/comm/comm_options.hpp"
 #include "yotta/core/system/accelerator.hpp"
 
 namespace yotta {
-
-// NCCL's names. mean is a sum that is divided by the number of ranks at the end.
-enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
-constexpr const char* name(ReduceOp op) {
-  constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
-  return names[static_cast<int>(op)];
-}
 
 // The type that numbers of type T are combined in: small floats in f32, then rounded once.
 template <class T>
