@@ -88,7 +88,7 @@ TEST_CASE(
                                "--dtype f32 --confirm 1 --best 3 --json " + json);
     CAPTURE(found.text);
     REQUIRE(found.status == 0);
-    CHECK(has(found.text, "ms a step"));
+    CHECK(has(found.text, "ms / step"));
     CHECK(!has(found.text, "e-05e9"));
     std::ifstream file(json);
     const auto written = nlohmann::json::parse(file);  // outlives the loop

@@ -26,13 +26,9 @@ namespace yotta {
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
-// A peer of this number or above is not a rank of the world but an image of this one
-// (comm/engine/mirrored.hpp), on chip peer - first_image.
-inline constexpr int first_image = 1 << 24;
-
 // One message between two ranks as a clock sees it.
 struct MessageCost {
-  int peer;  // rank in the world, or an image
+  int peer;  // rank in the world, or a number of the sink's own
   int64_t bytes;
   int lane;
   std::string_view label;              // as in the ledger

@@ -47,6 +47,10 @@ struct EventId {
   bool operator==(const EventId&) const = default;
 };
 
+// In a mirrored run one rank stands for several chips, its images (comm/engine/mirrored.hpp). A
+// peer of this number or above is an image, on chip peer - first_image.
+inline constexpr int first_image = 1 << 24;
+
 struct TraceEvent {
   EventKind kind = EventKind::op;
   int lane = 0;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "yotta/comm/engine/engine.hpp"
+#include "yotta/machine/trace.hpp"
 
 namespace yotta {
 
