@@ -103,6 +103,10 @@ TEST_CASE("29.1: N is what a token is multiplied with") {
       fmt::format("N is {}: with the token table of {} weights, of which a token reads a row. It "
                   "is multiplied with {}",
                   found, table, met_weights(small())));
+  expect(!near(found, met_weights(small()) - table),
+         fmt::format("N is {}: without the output matrix of {} weights. A token is multiplied with "
+                     "it too, and N is {}",
+                     found, table, met_weights(small())));
   expect(near(found, met_weights(small())),
          fmt::format("N is {}, expected the {} weights that a token is multiplied with", found,
                      met_weights(small())));
@@ -180,6 +184,18 @@ TEST_CASE("29.2: the logarithm of the law's loss") {
   }
 }
 
+TEST_CASE("29.2: D is the run's tokens, also where its FLOPs paid for more readings") {
+  ScalingRun run = run_of(N0, D0);
+  run.flops *= 10;
+  const double right = std::log(loss_of(made, N0, D0));
+  const double found = solution.log_loss(logarithms(made), run).value;
+  expect(near(found, right),
+         fmt::format("a run of {:.2g} tokens that were read ten times: the logarithm is {:.4f}, "
+                     "not {:.4f}. run.tokens is D, and run.flops / (6 N) counts what is repeated "
+                     "as new",
+                     D0, right, found));
+}
+
 TEST_CASE("29.2: derivatives by log E, log A and log B are shares of the loss") {
   const Predicted found = solution.log_loss(logarithms(made), run_of(N0, D0));
   const char* names[] = {"log E", "log A", "log B"};
@@ -229,6 +245,24 @@ TEST_CASE("29.3: the error is one of logarithms") {
         near(sum, error * error / 2, 1e-6),
         fmt::format("an error of {:.4f} adds {:.5g}, not {:.5g}", error, error * error / 2, sum));
   }
+}
+
+TEST_CASE("29.3: an error keeps its sign") {
+  // As far above the law as below it: what they pull with is 0 together, within delta and beyond.
+  for (const double delta : {10.0, 0.01})
+    for (int i = 0; i < draws; ++i) {
+      const double factor = drawn("factor", i, 1.1, 4);
+      ScalingRun low = run_of(N0, D0), high = low;
+      low.loss /= factor, high.loss *= factor;
+      const double below = solution.normal_equations(logarithms(made), {low}, delta).errors[0];
+      const double above = solution.normal_equations(logarithms(made), {high}, delta).errors[0];
+      expect(near(below, -above, 1e-6) && below != 0,
+             fmt::format("a loss of 1 / {0:.3f} of the law's and one of {0:.3f} times it pull with "
+                         "{1:.5g} and {2:.5g}: expected one above 0, and as much below. The error "
+                         "in slope x error keeps its sign, and only its size is compared with "
+                         "delta {3}",
+                         factor, below, above, delta));
+    }
 }
 
 TEST_CASE("29.3: an error above delta counts linearly") {
@@ -398,6 +432,11 @@ TEST_CASE("29.6: energy, of all chips") {
   const Needs found = solution.run_needs(4e20, {100, 1e15, false, 0.4, 700});
   expect(near(found.joules, 700 * 100 * 1e4),
          fmt::format("100 chips of 700 W take 7e8 J in 10000 s, not {:.4g}", found.joules));
+  const Needs starred = solution.run_needs(4e20, {100, 2e15, true, 0.4, 700});
+  expect(near(starred.joules, 700 * 100 * 1e4),
+         fmt::format("the same chips by their figure with an asterisk take the same 7e8 J, not "
+                     "{:.4g}: it is watts for all seconds",
+                     starred.joules));
   for (int i = 0; i < draws; ++i) {
     const double chips = drawn("chips", i, 8, 8000), watts = drawn("watts", i, 200, 1500);
     const Needs needs = solution.run_needs(4e20, {chips, 1e15, false, 0.4, watts});
