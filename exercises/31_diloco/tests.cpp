@@ -341,6 +341,28 @@ TEST_CASE("31.5: the sum of the weights divides, whatever it is") {
               "is each worker's weight, and their sum is 3");
 }
 
+TEST_CASE("31.5: each fragment travels by itself") {
+  run(2, [](Communicator& world) {
+    const double pace = 1 + 2 * world.rank();  // 1 and 3
+    const ParameterPtr first = weights(2, "first"), second = weights(2, "second");
+    first->grad.fill(-pace);
+    second->grad.fill(-10 * pace);
+    Sgd sgd({first, second});
+    Options options = plain(2);
+    options.fragments = 2;
+    const auto diloco = solution.make(sgd, world, options);
+    for (int step = 0; step < 4; ++step) sgd.step(1), diloco->after_step(1);
+    diloco->synchronise();
+    const double found[] = {first->value.item({0}), second->value.item({0})};
+    require(near(found[0], 8) && near(found[1], 80),
+            fmt::format("two fragments, of weights that take mean steps of 2 and 20: after 4 steps "
+                        "and synchronise() worker {} has {} and {}, not 8 and 80. send() is about "
+                        "the fragment that it is given",
+                        world.rank(), found[0], found[1]));
+  });
+  CHECK(true);
+}
+
 TEST_CASE("31.5: a worker counts by its tokens in few bits too") {
   const auto pace = [](int rank) { return rank == 0 ? 1.0 : 3.0; };
   const auto weight = [](int rank) { return rank == 0 ? 1.5 : 0.5; };

@@ -139,6 +139,7 @@ TEST_CASE("what is no server, no workers or no round is refused, and gradients o
   };
   CHECK(contains(server({.delay = 0}), "a delay of 0"));
   CHECK(contains(server({.learning_rate = 0}), "an outer rate of 0"));
+  CHECK(contains(server({.learning_rate = 1e-320}), "above 0 and finite"));
   CHECK(contains(server({.momentum = std::nan("")}), "a momentum of nan"));
   const auto steps = [](std::vector<double> seconds, int64_t inner) {
     return message_of([&] { async_inner_steps(seconds, inner); });

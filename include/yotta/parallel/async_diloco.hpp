@@ -91,10 +91,10 @@ AsyncOuter::AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where)
     : options_(options), weights_(std::move(weights)) {
   if (options.delay < 1)
     fail(where, "a delay of {}; momentum joins after 1 or more", options.delay);
-  if (!(options.learning_rate > 0) || std::isinf(options.learning_rate) ||
-      !(options.momentum >= 0 && options.momentum < 1))
+  if (!is_outer_rate(options.learning_rate) || !(options.momentum >= 0 && options.momentum < 1))
     fail(where,
-         "an outer rate of {} and a momentum of {}: the rate is above 0, the momentum from 0 to "
+         "an outer rate of {} and a momentum of {}: the rate is above 0 and finite, the momentum "
+         "from 0 to "
          "below 1",
          options.learning_rate, options.momentum);
   const MemoryScope memory(MemoryKind::optimizer);

@@ -83,10 +83,10 @@ GossipDiloco::GossipDiloco(Optimizer& inner, const Communicator& workers, Gossip
                            Where where)
     : options_(options), workers_(workers), fragment_(cut_into_fragments(inner.slots(), 1, where)) {
   if (options.inner < 1) fail(where, "{} inner steps; a round has one at least", options.inner);
-  if (!(options.learning_rate > 0) || !(options.momentum >= 0 && options.momentum < 1) ||
+  if (!is_outer_rate(options.learning_rate) || !(options.momentum >= 0 && options.momentum < 1) ||
       !(options.pull >= 0 && options.pull <= 1))
     fail(where,
-         "an outer rate of {}, a momentum of {}, a pull of {}: the rate is above 0, the "
+         "an outer rate of {}, a momentum of {}, a pull of {}: the rate is above 0 and finite, the "
          "momentum from 0 to below 1, the pull from 0 to 1",
          options.learning_rate, options.momentum, options.pull);
   OuterFragment& all = fragment_.front();

@@ -11,12 +11,18 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/optimizer.hpp"
 
 namespace yotta {
+
+// May outer weights of f32 move by this rate? It is above 0 and finite, in f32 too.
+constexpr bool is_outer_rate(double rate) {
+  return rate >= std::numeric_limits<float>::min() && rate <= std::numeric_limits<float>::max();
+}
 
 // What rounding has taken off so far: of what this worker sends, and of its chunk of the mean.
 struct Lost {
