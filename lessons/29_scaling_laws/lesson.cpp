@@ -81,7 +81,7 @@ void three_ways(Lesson& lesson, int64_t leave) {
   const LossLaw law = fit_loss_law(runs);
   const std::vector<LossLaw> draws = bootstrap(runs, 100, 1);
   const auto beside = [&](auto number) { return beside_draws(law, draws, number); };
-  lesson.section("Three ways to the exponent a of N = G (FLOPs)^a");
+  lesson.section("Three ways to the exponent a: the best N grows as (FLOPs)^a");
   lesson.say("1. best run of each budget      a = {:.2f}",
              parameters_line(envelope(runs)).exponent);
   lesson.say("2. parabolas                    a = {:.2f}",
@@ -173,6 +173,10 @@ void published(Lesson& lesson) {
        {std::pair{"Chinchilla's third fit, as printed", chinchilla_law()},
         std::pair{"the same runs, fitted anew (2024)", chinchilla_refit()}})
     published_row(lesson, name, exponent_of(law), optimum(law, gopher_flops), optimum(law, large));
+  const KaplanLaw kaplan;
+  const Optimum for_gopher = optimum(kaplan, gopher_flops), for_llama = optimum(kaplan, large);
+  published_row(lesson, "Kaplan's form, N without embeddings",
+                kaplan.alpha_D / (kaplan.alpha_N + kaplan.alpha_D), for_gopher, for_llama);
   const PowerLaw line = llama3_tokens_line();
   const auto by_line = [&](double flops) {
     return Optimum{flops, flops / 6 / line(flops), line(flops), 0};

@@ -57,6 +57,20 @@ TEST_CASE("Kaplan: 5e3 N^0.74 tokens cost 2% of the loss") {
   }
 }
 
+// The exponent is alpha_D / (alpha_N + alpha_D) = 0.103 / 0.179.
+TEST_CASE("Kaplan: the lowest point of the form along 6 N D, and its exponent of 0.575") {
+  const KaplanLaw law;
+  const Optimum small = optimum(law, 1e20), large = optimum(law, 1e24);
+  for (const Optimum& best : {small, large}) {
+    CHECK(best.parameters * best.tokens * 6 == doctest::Approx(best.flops));
+    for (const double other : {0.8, 0.98, 1.02, 1.25})
+      CHECK(law(other * best.parameters, best.tokens / other) > best.loss);
+  }
+  CHECK(std::log10(large.parameters / small.parameters) / 4 ==
+        doctest::Approx(0.103 / 0.179).epsilon(1e-9));
+  CHECK_THROWS_AS(optimum(law, 0), Error);
+}
+
 TEST_CASE("GPT-3: 3.15e23 FLOPs on 300e9 tokens; a slide's 5.24e23 are all 499e9 of the data set") {
   CHECK(gpt3_trained().flops() == doctest::Approx(3.15e23));
   CHECK(6 * gpt3_trained().parameters * gpt3_data_set == doctest::Approx(5.24e23).epsilon(1e-3));
