@@ -85,6 +85,25 @@ std::vector<Traffic> run(int p, Body body) {
   return sent;
 }
 
+// What trial() says; what it throws is a verdict too.
+template <class Trial>
+Verdict tried(Trial trial) {
+  try {
+    return trial();
+  } catch (const RankFailed& error) {
+    exercise::rethrow_not_done(error.cause());
+    return {false, error.what()};
+  } catch (const Deadlock& error) {
+    return {false, std::string(error.what()) + "\n" + about_sends};
+  } catch (const NotDone&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const bool counts_differ = text.find("same count and type") != std::string::npos;
+    return {false, counts_differ ? text + "\n" + about_counts : text};
+  }
+}
+
 // A verdict for each number of ranks. What works for powers of two only is told so.
 template <class Trial>
 void expect_for_all_ranks(Trial trial) {
@@ -92,21 +111,8 @@ void expect_for_all_ranks(Trial trial) {
   bool powers_right = true, others_wrong = true;
   for (const int p : {1, 2, 3, 4, static_cast<int>(variant("ranks", 5, 5, 7)), 8}) {
     Verdict verdict;
-    try {
-      for (const int64_t n : {variant("elements", 17, 17, 40), int64_t{1}, int64_t{0}})
-        if (verdict) verdict = trial(p, n);
-    } catch (const RankFailed& error) {
-      exercise::rethrow_not_done(error.cause());
-      verdict = {false, error.what()};
-    } catch (const Deadlock& error) {
-      verdict = {false, std::string(error.what()) + "\n" + about_sends};
-    } catch (const NotDone&) {
-      throw;
-    } catch (const std::exception& error) {
-      verdict = {false, error.what()};
-      if (verdict.text.find("same count and type") != std::string::npos)
-        verdict.text += std::string("\n") + about_counts;
-    }
+    for (const int64_t n : {variant("elements", 17, 17, 40), int64_t{1}, int64_t{0}})
+      if (verdict) verdict = tried([&] { return trial(p, n); });
     const bool power = (p & (p - 1)) == 0;
     powers_right = powers_right && (!power || verdict);
     others_wrong = others_wrong && (power || !verdict);
@@ -215,6 +221,21 @@ Verdict try_all_reduce(int p, int64_t n, ReduceOp op) {
   return {};
 }
 
+// Of 10.3, which is made of 10.1 and 10.2: where one of these is wrong by itself, that comes first.
+Verdict after_its_parts(int p, int64_t n, const Verdict& whole) {
+  if (whole) return whole;
+  const auto wrong = [&](auto part) { return !tried([&] { return part(p, n); }); };
+  const auto sums = [](int ranks, int64_t count) {
+    return try_reduce_scatter(ranks, count, ReduceOp::sum);
+  };
+  const char* const first = wrong(sums) || wrong(try_in_place) ? "10.1"
+                            : wrong(try_all_gather)            ? "10.2"
+                                                               : nullptr;
+  if (first == nullptr) return whole;
+  return {false,
+          fmt::format("task {} is wrong for these ranks: mend it first\n{}", first, whole.text)};
+}
+
 // Elements that rank r sends on one way round, when all chunks but one pass through its hands.
 int64_t all_but(int kept, int64_t n, int p) { return n - chunk_count(n, p, wrap(kept, p)); }
 
@@ -302,8 +323,10 @@ TEST_CASE("10.2: every rank sends p - 1 messages, all chunks but its neighbour's
 }
 
 TEST_CASE("10.3: every rank ends with the whole sum") {
-  expect_for_all_ranks([](int p, int64_t n) { return try_all_reduce(p, n, ReduceOp::sum); });
-  expect_for_all_ranks([](int p, int64_t n) { return try_all_reduce(p, n, ReduceOp::max); });
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max})
+    expect_for_all_ranks([op](int p, int64_t n) {
+      return after_its_parts(p, n, tried([&] { return try_all_reduce(p, n, op); }));
+    });
 }
 
 TEST_CASE("10.3: each rank sends what a ring sends and no more") {
