@@ -97,6 +97,9 @@ struct KaplanLaw {
     return std::pow(std::pow(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D);
   }
 };
+// Its lowest point along 6 N D = flops, where the derivative of the sum in brackets is 0:
+// N^(1 + r) = r Nc^r flops / (6 Dc) with r = alpha_N / alpha_D.
+inline Optimum optimum(const KaplanLaw& law, double flops, Where where = Where::current());
 
 // ---- what the optimum costs ----
 
@@ -233,6 +236,16 @@ Optimum optimum(const LossLaw& law, double flops, double each, Where where) {
   // exercise 29.5: the N and D of this budget at which the loss is least, and that loss
   not_done("29.5");
   // end of exercise 29.5
+  return best;
+}
+
+Optimum optimum(const KaplanLaw& law, double flops, Where where) {
+  if (!(flops > 0)) fail(where, "no best size for {} FLOPs: give a number above 0", flops);
+  const double r = law.alpha_N / law.alpha_D;
+  Optimum best{.flops = flops};
+  best.parameters = std::pow(r * std::pow(law.Nc, r) * flops / (6 * law.Dc), 1 / (1 + r));
+  best.tokens = flops / 6 / best.parameters;
+  best.loss = law(best.parameters, best.tokens);
   return best;
 }
 

@@ -145,9 +145,10 @@ void check_options(const DilocoOptions& o, Where where) {
   if (o.overlap < 0 || o.overlap >= o.inner)
     fail(where, "an overlap of {} steps in rounds of {}: give 0 to {}", o.overlap, o.inner,
          o.inner - 1);
-  if (!(o.learning_rate > 0) || !is_share(o.momentum) || !is_share(o.keep))
+  if (!is_outer_rate(o.learning_rate) || !is_share(o.momentum) || !is_share(o.keep))
     fail(where,
-         "an outer rate of {}, a momentum of {}, a share of {} that stays: the rate is above 0, "
+         "an outer rate of {}, a momentum of {}, a share of {} that stays: the rate is above 0 and "
+         "finite, "
          "the others are from 0 to below 1",
          o.learning_rate, o.momentum, o.keep);
   if (o.bits != 0 && o.bits != 8 && o.bits != 4)
