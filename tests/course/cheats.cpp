@@ -251,6 +251,11 @@ TEST_CASE("what locks, complex numbers and std::call_once call is not refused") 
                                  "cabs", "cexpf", "csqrt"})
     CHECK_MESSAGE(vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
   CHECK_FALSE(vet_object(symbols_of_list("syscall U\n"), {}, {}).empty());
+  // With _FORTIFY_SOURCE some calls have another name.
+  for (const char* const name : {"__printf_chk", "__memcpy_chk", "__vsnprintf_chk"})
+    CHECK_MESSAGE(vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
+  for (const char* const name : {"__longjmp_chk", "__read_chk", "__poll_chk", "___chk", "_chk"})
+    CHECK_MESSAGE(!vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
   const Measure measure = measure_of(ring());
   for (const char* const header : {"barrier", "latch", "semaphore"})
     CHECK_FALSE(
