@@ -114,6 +114,23 @@ Words archives_of(const Words& link) {
   return archives;
 }
 
+// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp. Compiled apart, so that what
+// is graded does not depend on it.
+std::vector<Refusal> refused_constants(const Measure& measure, const std::string& file,
+                                       const std::string& folder, Words command) {
+  const std::string text = header_of_constants(measure, read_text(folder + "/solution.d"));
+  if (text.empty()) return {};
+  const std::string header = folder + "/constants.hpp";
+  write_text(header, text);
+  set_result(command, folder + "/constants.o");
+  command.insert(command.end(), {"-include", header, "-Wdeprecated-declarations"});
+  const Ending compiled = compile(command);
+  if (!compiled.well())
+    throw CouldNotGrade("the compiler did not tell which functions of the library are used:\n" +
+                        compiled.output);
+  return vet_constants(compiled.output, file);
+}
+
 }  // namespace
 
 Words shell_words(const std::string& command) {
@@ -189,7 +206,9 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
       commands_for(listed.output,
                    fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
                    "exercises/" + target, file, folder.path());
-  const Ending compiled = compile(commands.compile);
+  Words with_list = commands.compile;
+  with_list.insert(with_list.end(), {"-MD", "-MF", folder.path() + "/solution.d"});
+  const Ending compiled = compile(with_list);
   if (has_no_end(compiled))
     return {
         "", "",
@@ -197,6 +216,8 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                     "constexpr that does not end?",
                     compile_seconds, compiler_memory >> 30)};
   if (!compiled.well()) return {"", compiled.output, ""};
+  for (const Refusal& one : refused_constants(measure, file, folder.path(), commands.compile))
+    refusals.push_back(one);
   const std::vector<Symbol> object = symbols_of(folder.path() + "/solution.o"),
                             reference = reference_symbols(exercise);
   std::set<std::string> detours;

@@ -59,7 +59,7 @@ std::string why_refused(const fs::path& file, const fs::path& student, const fs:
   if (!fs::is_regular_file(real, error)) return "it is not a regular file";
   const auto size = fs::file_size(real, error);
   if (error || size > most_source_bytes)
-    return fmt::format("it has {} bytes; {} are allowed", size, most_source_bytes);
+    return fmt::format("it is too large: more than {} bytes", most_source_bytes);
   return "";
 }
 

@@ -3,6 +3,8 @@
 //     the text, before it is compiled     no line for the preprocessor but includes of known headers; code only in
 //                                         namespace yotta::student; no asm, no extern "C", no attributes of the compiler's;
 //                                         no name of the library that the exercise is about
+//     what the compiler says             no use of a constexpr function that the exercise is about, or of one that calls it:
+//                                         computed while compiling, it leaves no symbol (vet_constants.cpp)
 //     the object, before it is linked     no call that ends the program, starts processes or threads, sleeps, opens files or
 //                                         clears a ledger; nothing of the library that the exercise is about, by whatever
 //                                         name, and nothing that calls it (call_graph.hpp); no symbol of its own outside of the namespace; nothing that runs before main()
@@ -53,6 +55,13 @@ Measure measure_of(const Exercise& exercise);
 
 // What is wrong with a student's text.
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure);
+
+// For the compiler, before it sees a student's file: a header that declares the library's constexpr functions that the
+// exercise is about once more, as deprecated, and those that call them; empty: there are none. Of the headers among
+// `dependencies`, the compiler's list of what the file includes: no other can be used.
+std::string header_of_constants(const Measure& measure, const std::string& dependencies);
+// What GCC then says of their uses in `file`. Clang ignores such a declaration.
+std::vector<Refusal> vet_constants(const std::string& log, const std::string& file);
 
 // A symbol of an object file, as `nm -P` lists it.
 struct Symbol {

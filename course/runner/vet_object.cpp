@@ -102,6 +102,14 @@ const std::set<std::string>& known_calls() {
   return known;
 }
 
+// Of "__memcpy_chk", which a call becomes with _FORTIFY_SOURCE: "memcpy".
+std::string unfortified(const std::string& name) {
+  const std::string begins = "__", ends = "_chk";
+  const size_t around = begins.size() + ends.size();
+  if (name.size() <= around || !name.starts_with(begins) || !name.ends_with(ends)) return name;
+  return name.substr(begins.size(), name.size() - around);
+}
+
 // Of exceptions, atomics and sanitizers.
 bool is_of_compiler(const std::string& name) {
   for (const char* const family : {"__cxa_", "__asan_", "__tsan_", "__ubsan_", "__sanitizer_",
@@ -212,9 +220,10 @@ class ObjectVet {
                          demangled(symbol.name));
     if (is_of_compiler(symbol.name)) return "";
     if (!is_cpp && undefined)
-      return known_calls().count(symbol.name) > 0
+      return known_calls().count(symbol.name) + known_calls().count(unfortified(symbol.name)) > 0
                  ? ""
-                 : fmt::format("it calls {}: {}", symbol.name, why_not_call(symbol.name));
+                 : fmt::format("it calls {}: {}", symbol.name,
+                               why_not_call(unfortified(symbol.name)));
     if (const std::string why = why_not_cpp(symbol.name); !why.empty())
       return fmt::format("it uses {}: {}", demangled(symbol.name), why);
     const bool weak = symbol.kind == 'W' || symbol.kind == 'V' || symbol.kind == 'u';

@@ -251,6 +251,11 @@ TEST_CASE("what locks, complex numbers and std::call_once call is not refused") 
                                  "cabs", "cexpf", "csqrt"})
     CHECK_MESSAGE(vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
   CHECK_FALSE(vet_object(symbols_of_list("syscall U\n"), {}, {}).empty());
+  // With _FORTIFY_SOURCE some calls have another name.
+  for (const char* const name : {"__printf_chk", "__memcpy_chk", "__vsnprintf_chk"})
+    CHECK_MESSAGE(vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
+  for (const char* const name : {"__longjmp_chk", "__read_chk", "__poll_chk", "___chk", "_chk"})
+    CHECK_MESSAGE(!vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
   const Measure measure = measure_of(ring());
   for (const char* const header : {"barrier", "latch", "semaphore"})
     CHECK_FALSE(
@@ -325,6 +330,24 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK_MESSAGE(contains(refused["refused"].get<std::string>(),
                          "which this exercise is about: write your own"),
                 refused["refused"]);
+  // What is computed while compiling leaves no symbol: neither the library's own function nor one that calls it.
+  for (const char* const call :
+       {"ring_bytes_sent(3, 1, n, 1)", "all_reduce_ring_sent(3, 1, n, 1).bytes"}) {
+    const std::string table = fmt::format(
+        "constexpr std::array<int64_t, 50> table = [] {{\n"
+        "  std::array<int64_t, 50> t{{}};\n"
+        "  for (int n = 0; n < 50; ++n) t[n] = {};\n"
+        "  return t;\n"
+        "}}();\n",
+        call);
+    const std::string opens = "namespace yotta::student {\n";
+    write_text(cheat, replaced(replaced(detour, opens, opens + table), "not_done(\"10.4\");",
+                               "elements = table[n];"));
+    const nlohmann::json computed = check(cheat);
+    CHECK(computed["points"] == 0);
+    CHECK_MESSAGE(contains(computed["refused"].get<std::string>(), "write your own"),
+                  computed["refused"]);
+  }
   // Functions that call such a function are found in the compiled library, which is there now.
   const std::set<std::string> detours =
       detours_to(measure.parts, {YOTTA_BUILD_DIR "/libyotta_compiled_comm.a"});

@@ -15,6 +15,7 @@
 #include "runner/handout.hpp"
 #include "runner/handout_header.hpp"
 #include "runner/similarity.hpp"
+#include "runner/submissions.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -371,13 +372,21 @@ TEST_CASE("an archive cannot write elsewhere or fill the disk") {
   fs::create_directories(at + "/in");
   write_text(at + "/evil.hpp", "evil");
   write_text(at + "/a/03_matmul/" + file, std::string(4 << 20, ' '));
+  write_text(at + "/a/10_collectives/collectives_ring.hpp", "small");
   run_limited({"tar", "-czPf", at + "/in/up.tgz", "-C", at + "/a", "../evil.hpp"}, 60);
-  run_limited({"tar", "-czf", at + "/in/large.tgz", "-C", at + "/a", "03_matmul"}, 60);
+  run_limited({"tar", "-czf", at + "/in/large.tgz", "-C", at + "/a", "03_matmul", "10_collectives"},
+              60);
   fs::remove(at + "/evil.hpp");
   runner_verb(fmt::format("collect '{0}/in' --out '{0}/class/deep'", at));
   CHECK_FALSE(fs::exists(at + "/class/deep/evil.hpp"));
-  const std::string large = at + "/class/deep/large/03_matmul/" + file;
-  CHECK((!fs::exists(large) || fs::file_size(large) <= 1 << 20));
+  // Of what is too large comes enough to be refused for that, and what follows it in the archive comes too.
+  const std::string large = at + "/class/deep/large";
+  CHECK(fs::file_size(large + "/03_matmul/" + file) == most_source_bytes + 512);
+  CHECK(read_text(large + "/10_collectives/collectives_ring.hpp") == "small");
+  const auto handed = find_submissions(at + "/class/deep", {yotta_test::quick_exercise()});
+  REQUIRE(handed.size() == 1);
+  CHECK(handed[0].handed == Handed::refused);
+  CHECK(contains(handed[0].why, "too large: more than 1048576 bytes"));
 }
 
 TEST_CASE("Gradescope's zip grades a good and a bad submission") {
