@@ -122,8 +122,7 @@ std::vector<Refusal> refused_constants(const Measure& measure, const std::string
   if (text.empty()) return {};
   const std::string header = folder + "/constants.hpp";
   write_text(header, text);
-  set_result(command, folder + "/constants.o");
-  command.insert(command.end(), {"-include", header, "-Wdeprecated-declarations"});
+  command.insert(command.end(), {"-include", header, "-Wdeprecated-declarations", "-fsyntax-only"});
   const Ending compiled = compile(command);
   if (!compiled.well())
     throw CouldNotGrade("the compiler did not tell which functions of the library are used:\n" +
