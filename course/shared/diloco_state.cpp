@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 
 namespace yotta {
@@ -20,20 +21,69 @@ Tensor numbers_of(const DilocoRank& rank) {
                 static_cast<double>(each.moving.defined() ? each.moving.numel() : 0)});
   return Tensor::from<double>(all, {std::ssize(all)});
 }
-void set_numbers(const DilocoRank& rank, const Tensor& numbers) {
-  const double* next = numbers.data<double>();
-  const auto count = [&] { return static_cast<int64_t>(*next++); };
-  const int64_t steps = count(), means = count();
+
+// The numbers of a file, one after the other.
+class SavedNumbers {
+ public:
+  SavedNumbers(const Tensor& numbers, std::string whose)
+      : next_(numbers.data<double>()), whose_(std::move(whose)) {}
+
+  int64_t count(const char* what) {
+    const double value = *next_++;
+    if (!(value >= 0 && value <= most_steps && std::floor(value) == value))
+      refuse(what, value, "a whole number from 0 to 2^53");
+    return static_cast<int64_t>(value);
+  }
+  double weight() {
+    const double value = *next_++;
+    if (!(value >= 0 && std::isfinite(value))) refuse("weight", value, "0 or more, and finite");
+    return value;
+  }
+  [[noreturn]] void refuse(const char* what, double value, const char* expected) const {
+    fail(Where::current(), "{}: {} is {}, and should be {}. The file is not one that was saved",
+         whose_, what, value, expected);
+  }
+
+ private:
+  static constexpr double most_steps = 9007199254740992;  // 2^53
+  const double* next_;
+  std::string whose_;
+};
+
+struct SavedFragment {
+  double weight;
+  int64_t steps, left, moving;
+};
+
+SavedFragment next_fragment(SavedNumbers& next, const OuterFragment& each,
+                            const DilocoOptions& options) {
+  const SavedFragment saved = {next.weight(), next.count("steps of a fragment"),
+                               next.count("steps until a mean is there"),
+                               next.count("length of what is on its way")};
+  if (saved.left > options.overlap)
+    next.refuse("steps until a mean is there", static_cast<double>(saved.left),
+                "the overlap at most");
+  const int64_t awaited = options.bits > 0 ? each.size() : each.size() + 1;
+  if (saved.moving != (saved.left > 0 ? awaited : 0))
+    next.refuse("length of what is on its way", static_cast<double>(saved.moving),
+                saved.left > 0 ? "that of its fragment" : "0, for no mean is awaited");
+  return saved;
+}
+
+void set_numbers(const DilocoRank& rank, const Tensor& numbers, const std::string& whose) {
+  SavedNumbers next(numbers, whose);
+  const int64_t steps = next.count("steps"), means = next.count("means");
+  const int64_t inner_steps = next.count("steps of the inner optimizer");
+  std::vector<SavedFragment> saved;
+  for (const OuterFragment& each : rank.diloco.fragments())
+    saved.push_back(next_fragment(next, each, rank.options));
   rank.diloco.go_on_from(steps, means);
-  rank.inner.set_steps(count());
+  rank.inner.set_steps(inner_steps);
+  auto from = saved.begin();
   for (OuterFragment& each : rank.diloco.fragments()) {
-    each.weight = *next++;
-    each.steps = count();
-    each.left = count();
-    const int64_t moving = count();
-    each.moving = moving == each.size() || moving == each.size() + 1
-                      ? Tensor::empty({moving}, each.outer.dtype())
-                      : Tensor();
+    each.weight = from->weight, each.steps = from->steps, each.left = from->left;
+    each.moving = from->moving > 0 ? Tensor::empty({from->moving}, each.outer.dtype()) : Tensor();
+    ++from;
   }
 }
 
@@ -125,7 +175,7 @@ void restore_diloco(DilocoRank rank, const Communicator& world, const std::vecto
   if (bytes.nbytes() < numbers.nbytes()) expect_bytes();
   const auto* from = static_cast<const uint8_t*>(bytes.raw());
   take(numbers, from);
-  set_numbers(rank, numbers);
+  set_numbers(rank, numbers, fmt::format("{}: {}", source, name_of(world.rank())));
   expect_bytes();
   for (const Tensor& each : tensors_of(rank)) take(each, from);
   for (Optimizer::Slot& slot : rank.inner.slots())

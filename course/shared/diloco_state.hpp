@@ -21,6 +21,7 @@ namespace yotta {
 struct DilocoRank {
   Diloco& diloco;
   Optimizer& inner;
+  DilocoOptions options;  // that `diloco` was made with
   Ema* average = nullptr;
 };
 
@@ -30,8 +31,8 @@ void await_means(Diloco& diloco);
 // The bytes of all ranks, on rank 0 of `world`; the others get none.
 std::vector<NamedTensor> gather_diloco(DilocoRank rank, const Communicator& world);
 
-// Sets this rank to its part of what was gathered. Errors: nothing for this rank, or not of its size; `source` is
-// named.
+// Sets this rank to its part of what was gathered. Errors: nothing for this rank, not of its size, or counts that no
+// run has; `source` is named.
 void restore_diloco(DilocoRank rank, const Communicator& world, const std::vector<NamedTensor>& all,
                     const std::string& source);
 

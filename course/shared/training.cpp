@@ -436,7 +436,9 @@ class Run {
     return state.step;
   }
 
-  DilocoRank diloco_rank() { return {*diloco_, *optimizer_, ema_ ? &*ema_ : nullptr}; }
+  DilocoRank diloco_rank() {
+    return {*diloco_, *optimizer_, plan_.diloco, ema_ ? &*ema_ : nullptr};
+  }
 
   // Calls f("exp_avg.", tensors by held()) for each kind of state that the optimizer has.
   template <class F>

@@ -66,6 +66,9 @@ std::string in_words(const Numbers& numbers) {
   for (const double each : numbers) text += fmt::format("{}{:g}", text.empty() ? "" : ", ", each);
   return text;
 }
+// The words before a case that is the same without bits and with 8.
+std::string in_bits(int bits) { return bits > 0 ? fmt::format("{} bits, ", bits) : ""; }
+
 void expect_walk(const Numbers& actual, const Numbers& expected, const std::string& what,
                  double most = 1e-9) {
   bool same = actual.size() == expected.size();
@@ -279,6 +282,21 @@ TEST_CASE("31.4: each number travels twice, in few bits") {
   CHECK(true);
 }
 
+TEST_CASE("31.4: as many bits as were asked for") {
+  // 1 beside 127: 8 bits say it exactly, 4 bits round it to nothing.
+  run(2, [](Communicator& world) {
+    Tensor x = Tensor::full({8}, 127, DType::f64);
+    for (int64_t i = 0; i < 8; i += 2) x.data<double>()[i] = 1;
+    Lost lost;
+    world.collective("mean", [&](Channel& c) { solution.quantised_mean(c, x, 1, 8, lost); });
+    require(near(x.item({0}), 1, 1e-5),
+            fmt::format("with 8 bits the mean of 1 and 1, beside 127, is {:.2f} and not 1: pack "
+                        "and unpack with `bits`, which may be 8 or 4",
+                        x.item({0})));
+  });
+  CHECK(true);
+}
+
 TEST_CASE("31.4: what rounding takes off arrives later") {
   const Numbers sums = sixty_means([](int, int) { return 0.03; });
   expect(sums[0] != 0,
@@ -364,13 +382,13 @@ TEST_CASE("31.5: each fragment travels by itself") {
 }
 
 TEST_CASE("31.5: a worker counts by its tokens in few bits too") {
-  const auto pace = [](int rank) { return rank == 0 ? 1.0 : 3.0; };
-  const auto weight = [](int rank) { return rank == 0 ? 1.5 : 0.5; };
+  const auto pace = [](int rank) { return rank == 0 ? 1.0 : 4.0; };
+  const auto weight = [](int rank) { return rank == 0 ? 2.0 : 1.0; };
   Options options = plain(1);
   options.bits = 8;
-  expect_walk(walk(2, 0, options, 2, pace, weight), {1.5, 3},
-              "8 bits, weights 1.5 and 0.5, steps of 1 and 3: quantised_mean is told the weight, "
-              "and the mean step is 1.5",
+  expect_walk(walk(2, 0, options, 2, pace, weight), {2, 4},
+              "8 bits, weights 2 and 1, steps of 1 and 4: quantised_mean is told the weight, and "
+              "multiplies by it; the mean step is 6/3",
               1e-5);
 }
 
@@ -443,23 +461,31 @@ TEST_CASE("31.5: what travels has its label") {
 TEST_CASE("31.6: the outer step, with its momentum, in rounds") {
   // H = 1, each step adds 1. Round 1: g = -1, v = -1, w = 0.7 (1 + 0.9) = 1.33. Round 2: g = -1,
   // v = -1.9, w = 1.33 + 0.7 (1 + 1.71) = 3.227.
-  expect_walk(walk(2, 0, {.inner = 1}, 2, [](int) { return 1.0; }), {1.33, 3.227},
-              "H = 1, steps of 1");
+  for (const int bits : {0, 8})
+    expect_walk(walk(2, 0, {.inner = 1, .bits = bits}, 2, [](int) { return 1.0; }), {1.33, 3.227},
+                in_bits(bits) + "H = 1, steps of 1", bits > 0 ? 1e-5 : 1e-9);
 }
 
 TEST_CASE("31.6: a mean that is late leaves a share of what was trained meanwhile") {
-  Options late = plain(4);
-  late.overlap = 2, late.keep = 0.5;
-  expect_walk(walk(2, 1, late, 8, [](int) { return 1.0; }), {1, 2, 3, 4, 5, 5, 6, 7},
-              "H = 4, 2 steps late, half of its own weights stays");
+  // After step 4 the mean is 4, g = v = -4, and outer = 0.5 (4 + 3.6) = 3.8. It is there after step
+  // 6, at a weight of 6, which becomes 6/4 + 3.8 * 3/4.
+  for (const int bits : {0, 8}) {
+    Options late = {.inner = 4, .rate = 0.5, .overlap = 2, .keep = 0.25};
+    late.bits = bits;
+    expect_walk(walk(2, 1, late, 8, [](int) { return 1.0; }), {1, 2, 3, 4, 5, 4.35, 5.35, 6.35},
+                in_bits(bits) + "H = 4, 2 steps late, a quarter of its own weights stays",
+                bits > 0 ? 1e-5 : 1e-9);
+  }
 }
 
 TEST_CASE("31.6: the inner optimizer keeps its state") {
-  run(2, [](Communicator& world) {
+  const auto check = [](Communicator& world, int bits) {
     const ParameterPtr w = weights(1);
     w->grad.fill(1 + world.rank());
     AdamW adamw({w});
-    const auto diloco = solution.make(adamw, world, plain(1));
+    Options options = plain(1);
+    options.bits = bits;
+    const auto diloco = solution.make(adamw, world, options);
     adamw.step(0.1);
     const auto moments = [&] {
       Numbers all;
@@ -474,6 +500,7 @@ TEST_CASE("31.6: the inner optimizer keeps its state") {
               fmt::format("worker {}: AdamW's {} moment was {:g} before the outer step and is {:g} "
                           "after it. It belongs to the worker's own path: leave it alone",
                           world.rank(), i == 0 ? "first" : "second", before[i], now[i]));
-  });
+  };
+  for (const int bits : {0, 8}) run(2, [&](Communicator& world) { check(world, bits); });
   CHECK(true);
 }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/same_everywhere.hpp"
@@ -333,6 +334,38 @@ TEST_CASE("--diloco: a run that is cut anywhere and resumed is the run that was 
   plan.resume = kept, plan.layout = MeshShape{.dp_shard = 2}, plan.zero = 0;
   CHECK(contains(message_of([&] { run_training(plan, [](const StepFigures&) {}); }),
                  "this run was started with layout"));
+}
+
+TEST_CASE("--diloco: counts in a saved state that no run has are refused, and named") {
+  const TemporaryFolder folder;
+  TrainingPlan plan = tiny("", written_text(folder));
+  plan.workers = plan.ranks = 2, plan.steps = 12, plan.microbatches = 1;
+  plan.diloco = {.inner = 5, .overlap = 3};
+  const std::string kept = (folder.path() / "kept").string();
+  plan.stop_after = 6, plan.save = kept;  // with a mean on its way
+  run_training(plan, [](const StepFigures&) {});
+  plan.stop_after = 0, plan.save.clear(), plan.resume = kept;
+  const TrainingState saved = load_training_state(kept);
+  Transformer whole(plan.model);
+  const std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
+  const auto refused = [&](size_t place, double value) {
+    TrainingState forged = saved;
+    for (NamedTensor& each : forged.tensors) {
+      if (each.name != "diloco.rank1") continue;
+      each.value = each.value.clone();
+      std::memcpy(each.value.data<uint8_t>() + 8 * place, &value, sizeof value);
+    }
+    save_checkpoint(kept, plan.model, weights, &forged);
+    return message_of([&] { run_training(plan, [](const StepFigures&) {}); });
+  };
+  CHECK(contains(refused(0, std::nan("")), "diloco.rank1: steps is nan, and should be a whole"));
+  CHECK(contains(refused(1, 1e300), kept + ": diloco.rank1: means is 1e+300"));
+  CHECK(contains(refused(2, -1), "steps of the inner optimizer is -1"));
+  CHECK(contains(refused(3, INFINITY), "weight is inf"));
+  CHECK(contains(refused(4, 0.5), "steps of a fragment is 0.5"));
+  CHECK(contains(refused(5, 4), "steps until a mean is there is 4, and should be the overlap at"));
+  CHECK(contains(refused(5, 0), "should be 0, for no mean is awaited"));
+  CHECK(contains(refused(6, 0), "length of what is on its way is 0, and should be that of its"));
 }
 
 TEST_CASE("--diloco --ema: the outer weights are averaged, not those of a worker") {

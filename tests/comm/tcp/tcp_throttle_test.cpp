@@ -21,6 +21,18 @@ TEST_CASE("a link is a rate, a latency, or both") {
   }
 }
 
+TEST_CASE("a link has one rate and one latency, with which a run comes to its end") {
+  const auto said = [](const char* text) { return message_of([&] { parse_link(text); }); };
+  CHECK(contains(said("10Mbit/s,20Mbit/s"), "has two rates"));
+  CHECK(contains(said("10Mbit/s,10Mbit/s"), "has two rates"));
+  CHECK(contains(said("5ms,1Gbit/s,6ms"), "has two latencies"));
+  CHECK(contains(said("0.1kbit/s"), "has 100 bit/s: give 1kbit/s to 1000000Gbit/s"));
+  CHECK(contains(said("1e-300Mbit/s"), "give 1kbit/s"));
+  CHECK(contains(said("1e300Gbit/s"), "to 1000000Gbit/s"));
+  CHECK(contains(said("60001ms"), "has a latency of 60.001 s: give 60000ms at most"));
+  CHECK(parse_link("1kbit/s,60000ms").latency == 60);
+}
+
 TEST_CASE("a message waits for its latency, and for what left before it") {
   TcpThrottle card(parse_link("8Mbit/s,50ms"));  // 1 MB/s
   CHECK(card.ready_at(2) == 2.05);
