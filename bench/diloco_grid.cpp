@@ -9,6 +9,7 @@
 // is stopped, and counted as such.
 #include <fmt/core.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "bench.hpp"
@@ -85,11 +86,16 @@ std::vector<Cell> run_grid(const Grid& grid) {
 }
 
 // A list such as 1,2,4.
-std::vector<int64_t> numbers(const std::string& text) {
+std::vector<int64_t> numbers(const char* option, const std::string& text, int64_t most) {
   std::vector<int64_t> made;
-  for (size_t begin = 0; begin < text.size();) {
+  for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    made.push_back(std::stoll(text.substr(begin, end - begin)));
+    int64_t number = 0;
+    const auto [read, error] = std::from_chars(text.data() + begin, text.data() + end, number);
+    if (error != std::errc() || read != text.data() + end || number < 1 || number > most)
+      fail(Where::current(), "{} has '{}': give whole numbers from 1 to {}, as 1,2,4", option,
+           text.substr(begin, end - begin), most);
+    made.push_back(number);
     begin = end + 1;
   }
   return made;
@@ -137,7 +143,8 @@ int main(int argc, char** argv) {
   options.add("--text", plan.text, "a UTF-8 file or folder; default: this course's own text");
   if (const auto status = options.parse(argc, argv)) return *status;
   try {
-    grid.workers = numbers(workers), grid.inner = numbers(inner);
+    grid.workers = numbers("--workers", workers, 64);
+    grid.inner = numbers("--inner", inner, int64_t{1} << 40);
     const std::vector<Cell> cells = run_grid(grid);
     print(grid, cells);
     const Text text = plan.text.empty() ? course_text(YOTTA_SOURCE_DIR) : read_text(plan.text);

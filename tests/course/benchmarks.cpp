@@ -232,6 +232,16 @@ TEST_CASE("bench diloco_grid: a cell for each k and H, and one rank") {
   CHECK(report["text"]["hash"].get<std::string>().size() == 16);
 }
 
+TEST_CASE("bench diloco_grid: a list with anything but numbers is refused, and named") {
+  const auto said = [](const char* option, const char* list) {
+    const Words command = {program("diloco_grid"), option, list};
+    return runner::run_limited(command, longest_wait).output;
+  };
+  for (const char* wrong : {"x", "4x", "0", "1,,2", "1,", "65", "-1"})
+    CHECK(said("--workers", wrong).find("give whole numbers from 1 to 64") != std::string::npos);
+  CHECK(said("--inner", "2,1e3").find("--inner has '1e3'") != std::string::npos);
+}
+
 TEST_CASE("bench diloco_curves: each way's losses, bytes and seconds") {
   const Json report = report_of("diloco_curves", {"--steps", "50", "--batch", "4"});
   REQUIRE(report["rows"].size() == 8);

@@ -304,6 +304,10 @@ TEST_CASE("--requeue: a run of DiLoCo goes on from what each worker held") {
   check_requeued({"--diloco", "k=2,inner=7,bits=4", "--ema", "0.9"}, SIGUSR1, false, "SIGUSR1");
 }
 
+TEST_CASE("--requeue: workers of DiLoCo that are processes go on from what each held") {
+  check_requeued({"--diloco", "k=2,inner=7", "--comm", "tcp"}, SIGUSR1, true, "SIGUSR1");
+}
+
 TEST_CASE(
     "--requeue: a signal that comes before the first step counts; after the last it is over") {
   const TemporaryFolder folder;
