@@ -169,7 +169,7 @@ std::string count_of(int64_t count, const char* what) {
 }  // namespace
 
 std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped) {
-  std::string text = fmt::format("epochs: {}; lost: ", epochs.size());
+  std::string text = fmt::format("epochs: {}; lost: ", epochs.empty() ? 0 : epochs.back().epoch);
   int64_t redone = 0;
   double seconds = 0;
   for (const EpochRecord& each : epochs) {
@@ -178,12 +178,17 @@ std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t drop
   }
   text += fmt::format("{} done again, {} dropped", count_of(redone, "step"),
                       count_of(dropped, "sequence"));
-  if (epochs.size() > 1) text += fmt::format("; {:.2f} s to go on at most", seconds);
+  if (seconds > 0) text += fmt::format("; {:.2f} s to go on at most", seconds);
   text += "\n";
-  for (const EpochRecord& each : epochs)
+  int64_t number = 1;
+  for (const EpochRecord& each : epochs) {
+    for (; number < each.epoch; ++number)
+      text += fmt::format("  epoch {}: a rank died before its first step\n", number);
+    ++number;
     text += fmt::format("  epoch {}: {}, from step {}, state from {}{}\n", each.epoch,
                         count_of(each.ranks, "rank"), each.step, name(each.level),
                         each.moved > 0 ? fmt::format(" ({})", count_of(each.moved, "rank")) : "");
+  }
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "course/shared/surviving.hpp"
 #include "course/shared/training.hpp"
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
@@ -302,6 +303,7 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
     CHECK((recovery == Recovery::drop || figures["sequences_dropped"] == 0));
     const size_t killed = ending.output.find("was killed: Killed; another takes its place");
     CHECK(ending.output.find("was killed: Killed; another", killed + 1) != std::string::npos);
+    if (i < 3) CHECK(ending.output.find("killed in this run: rank 0, rank 3") != std::string::npos);
   }
 }
 
@@ -336,6 +338,21 @@ TEST_CASE(
     CHECK(figures["sequences_dropped"] == 0);
     CHECK(std::abs(figures["loss"].back().get<double>() - without.loss.back()) <= 1e-3);
   }
+}
+
+TEST_CASE("the last lines number the epochs, those that ended at once too") {
+  EpochRecord second, fourth;
+  second.epoch = 2, second.ranks = 8;
+  fourth.epoch = 4, fourth.ranks = 7, fourth.step = 9, fourth.redone = 1, fourth.seconds = 0.5;
+  const std::string text = describe_losses({second, fourth}, 3);
+  CHECK(text.starts_with("epochs: 4; lost: 1 step done again, 3 sequences dropped; 0.50 s"));
+  CHECK(text.find(
+            "\n  epoch 1: a rank died before its first step\n  epoch 2: 8 ranks, from step 0") !=
+        std::string::npos);
+  CHECK(text.find(
+            "\n  epoch 3: a rank died before its first step\n  epoch 4: 7 ranks, from step 9") !=
+        std::string::npos);
+  CHECK(describe_losses({}, 0).starts_with("epochs: 0; lost: 0 steps"));
 }
 
 TEST_CASE("what cannot go on is refused, with what can") {

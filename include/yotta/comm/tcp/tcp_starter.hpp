@@ -15,6 +15,7 @@
 // the starter is killed with SIGKILL the folder stays.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,7 @@ class MemberStarter {
       if (std::chrono::steady_clock::now() > patient_until_) kill_the_late();
       if (!state_.done) plan();
     }
+    if (!dead_.empty()) fmt::print(stderr, "killed in this run: {}\n", describe_dead());
     return std::move(result_);
   }
 
@@ -192,8 +194,17 @@ class MemberStarter {
   static std::string describe(const JobMember& member) {
     return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);
   }
+  // "rank 1 (2 times), rank 6".
+  std::string describe_dead() const {
+    std::string text;
+    for (const auto& [who, times] : dead_)
+      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", who,
+                          times > 1 ? fmt::format(" ({} times)", times) : "");
+    return text;
+  }
   void bury(const JobMember& member, const std::string& how, int status) {
     const std::string text = fmt::format("{} {}", describe(member), how);
+    ++dead_[describe(member)];
     if (++deaths_ > options_.most_deaths)
       return end(status, fmt::format("{}; {} processes of this job have been killed: no more are "
                                      "started",
@@ -305,6 +316,7 @@ class MemberStarter {
   JobState state_;
   LaunchResult result_;
   int deaths_ = 0, asked_ = 0;
+  std::map<std::string, int> dead_;   // "rank 3", and how often it was killed
   Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
 };
 }  // namespace detail
