@@ -434,8 +434,8 @@ TEST_CASE("wrong options are refused, with what works") {
     CHECK(contains(message({.inner = 50, .fragments = 9}), "9 fragments of 5 weights"));
     CHECK(contains(message({.inner = 4, .overlap = 4}), "give 0 to 3"));
     CHECK(contains(message({.learning_rate = std::nan("")}), "outer rate of nan"));
-    for (const double rate : {1e300, 1e-320, 0.0})
-      CHECK(contains(message({.learning_rate = rate}), "above 0 and finite"));
+    for (const double other : {1e300, 1e-320, 0.0})
+      CHECK(contains(message({.learning_rate = other}), "above 0 and finite"));
     CHECK(contains(message({.momentum = 1}), "a momentum of 1"));
     CHECK(contains(message({.bits = 3}), "of 3 bits"));
     Diloco late(worker.inner, world, {.inner = 4, .overlap = 2});

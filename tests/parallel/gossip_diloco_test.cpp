@@ -113,7 +113,7 @@ TEST_CASE("at the end all workers get the mean; wrong options are refused") {
     CHECK(contains(message({.inner = 0}), "0 inner steps"));
     CHECK(contains(message({.pull = 2}), "a pull of 2"));
     CHECK(contains(message({.learning_rate = std::nan("")}), "rate of nan"));
-    for (const double rate : {1e300, 1e-320, 0.0})
-      CHECK(contains(message({.learning_rate = rate}), "above 0 and finite"));
+    for (const double each : {1e300, 1e-320, 0.0})
+      CHECK(contains(message({.learning_rate = each}), "above 0 and finite"));
   });
 }

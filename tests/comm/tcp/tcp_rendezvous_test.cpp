@@ -160,7 +160,7 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
                     by_address(2, 3, first, all * 2 / 3, make_job_key())});
     });
     return contains(heard[0], " s: 2.") && contains(heard[1], " s: 2.") &&
-           contains(heard[0], "were refused") && contains(heard[2], "what is there");
+           contains(heard[0], "were refused") && contains(heard[2], "what listens there");
   });
   const std::string missed = fmt::format("these have not come within {:g} s: 2.", seconds);
   CHECK(contains(heard[0], "of 3 ranks " + missed));
@@ -170,6 +170,12 @@ TEST_CASE("a rank with another key neither joins nor hears; rank 0 says from whe
       contains(heard[2], "what listens there is not rank 0 of this job: it does not have its key"));
   CHECK(contains(said, "rank 0: a connection from 127.0.0.1:"));
   CHECK(contains(said, "does not have the key of this job, and was refused"));
+}
+
+TEST_CASE("who looks for rank 0 pauses longer and longer, up to a fifth of a second") {
+  CHECK(pause_after(0) == 10);
+  CHECK(pause_after(4) == 20);
+  for (const int attempt : {20, 112, 100'000}) CHECK(pause_after(attempt) == 200);  // 0.2 s
 }
 
 TEST_CASE("ranks that do not come are named, to those that have") {

@@ -211,6 +211,9 @@ struct TcpPeers {
   std::vector<std::unique_ptr<TcpLine>> lines;  // by rank; its own is null. They end first
 };
 
+// Milliseconds between one attempt to reach rank 0 and the next: more as time goes on.
+constexpr int pause_after(int attempt) { return std::min(10 << std::min(attempt / 4, 5), 200); }
+
 class TcpRendezvous {
  public:
   explicit TcpRendezvous(TcpEnvironment self, Where where = Where::current())
@@ -452,7 +455,7 @@ class TcpRendezvous {
       for (const std::string& host : place.hosts)
         if (deadline_.left() > 0 && reach(host, place, why)) return host;
       expect_none_lost();
-      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(10 << attempt / 4, 200)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_after(attempt)));
     }
     fail_as<CommError>(
         where_,
