@@ -96,6 +96,27 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
   CHECK(contains(small.text, "--cluster h100x4 has 4 chips, and the tour needs 5"));
 }
 
+TEST_CASE("the tour's first steps: the losses of one rank on four, and they fall") {
+  const Outcome outcome = run(from_ctest("YOTTA_FIRST_STEPS"), "");
+  CAPTURE(outcome.text);
+  CHECK(outcome.status == 0);
+  double last = INFINITY;
+  std::istringstream lines(outcome.text);
+  std::string line;
+  std::getline(lines, line);
+  for (int step = 0; step < 5; ++step) {
+    int number = -1;
+    double one = NAN, four = NAN;
+    REQUIRE(std::getline(lines, line));
+    REQUIRE(std::sscanf(line.c_str(), "step %d: loss %lf on 1 rank, %lf on 4", &number, &one,
+                        &four) == 3);
+    CHECK(number == step);
+    CHECK(one == doctest::Approx(four).epsilon(1e-3));
+    CHECK(one < last);
+    last = one;
+  }
+}
+
 TEST_CASE("an output that cannot be written is an error") {
   const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
   const std::pair<const char*, std::string> calls[] = {{"YOTTA_LESSON", ""},
