@@ -9,11 +9,12 @@ if(TARGET yotta_compiled)
 endif()
 
 # Each part after those that it needs.
-set(yotta_parts core machine device comm transports nn kernels parallel model tokenizer plan planner)
+set(yotta_parts core machine device comm sharding transports nn kernels parallel model tokenizer plan planner)
 set(yotta_needs_core)
 set(yotta_needs_machine core)
 set(yotta_needs_device core)
 set(yotta_needs_comm machine)
+set(yotta_needs_sharding comm)
 set(yotta_needs_transports comm)
 set(yotta_needs_nn core)
 set(yotta_needs_kernels nn device)

@@ -24,7 +24,7 @@ using Complaints = std::vector<std::string>;
 
 namespace {
 
-const std::vector<std::string> floors = {"core", "machine",  "device", "comm",
+const std::vector<std::string> floors = {"core", "machine",  "device", "comm", "sharding",
                                          "nn",   "parallel", "model",  "plan"};
 
 // All files below root/folder with one of these endings, sorted, relative to root.
@@ -382,6 +382,21 @@ Complaints long_headers(const fs::path& root) {
     if (lines > (is_book(header) ? 300 : 600))
       complaints.push_back(fmt::format("{} has {} lines", header.string(), lines));
   }
+  return complaints;
+}
+
+// How many pages the top of a floor may have: what a reader meets who opens the folder. A new page
+// takes the place of another, or what is a subject of its own gets a floor.
+const std::map<std::string, int> most_pages = {{"comm", 24}, {"device", 20}};
+
+Complaints crowded_floors(const fs::path& root, const std::map<std::string, int>& most) {
+  Complaints complaints;
+  std::map<std::string, int> pages;
+  for (const fs::path& header : headers(root)) pages[floor_of(header)] += is_book(header);
+  for (const auto& [floor, limit] : most)
+    if (pages[floor] > limit)
+      complaints.push_back(
+          fmt::format("{} has {} pages, more than {}", floor, pages[floor], limit));
   return complaints;
 }
 
@@ -941,6 +956,17 @@ TEST_CASE("what stands at the top of comm/ and device/ has several readers or a 
   CHECK(lonely_headers(house.root(), {{"device/mma.hpp", "a reason"}}).empty());
   house.write("README.md", "| 04 | [mma](include/yotta/device/mma.hpp) |\n");
   CHECK(lonely_headers(house.root(), {}).empty());
+}
+
+TEST_CASE("the top of a floor has few pages") {
+  check_none(crowded_floors(project, most_pages));
+  Sketch house;
+  house.write("include/yotta/comm/work.hpp");
+  house.write("include/yotta/comm/mesh.hpp");
+  house.write("include/yotta/comm/tcp/sockets.hpp");  // an engine room
+  house.write("include/yotta/nn/linear.hpp");         // another floor
+  CHECK(crowded_floors(house.root(), {{"comm", 2}}).empty());
+  CHECK(complains(crowded_floors(house.root(), {{"comm", 1}}), "comm has 2 pages, more than 1"));
 }
 
 TEST_CASE("who reads DDP, FSDP or the communicator meets few other pages of the book") {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "course/shared/svg.hpp"
-#include "yotta/comm/feed_forward_spreads.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
 
 namespace yotta {
 

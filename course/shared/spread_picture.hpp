@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/sharded_matrices.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
 
 namespace yotta {
 

@@ -5,7 +5,7 @@
 
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/sharded_matrices.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
 
 using namespace yotta;
 using exercise::expect;

@@ -7,7 +7,7 @@
 #include "course/shared/lesson.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/device/device_memory.hpp"
-#include "yotta/device/mma_picture.hpp"
+#include "yotta/device/pictures/mma_picture.hpp"
 #include "yotta/device/tensor_cores.hpp"
 #include "yotta/device/tensor_cores_tile.hpp"
 #include "yotta/machine/roofline.hpp"

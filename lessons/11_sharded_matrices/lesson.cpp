@@ -3,13 +3,13 @@
 
 #include "course/shared/lesson.hpp"
 #include "course/shared/spread_picture.hpp"
-#include "yotta/comm/feed_forward_spreads.hpp"
-#include "yotta/comm/matmul_plans.hpp"
-#include "yotta/comm/resharding.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
-#include "yotta/comm/torus_times.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
+#include "yotta/sharding/matmul_plans.hpp"
+#include "yotta/sharding/resharding.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 using namespace yotta;
 

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/collectives_naive.hpp"

@@ -7,10 +7,10 @@
 
 #include "comm/local_ranks.hpp"
 #include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
+#include "yotta/comm/collectives_tree.hpp"
 
 using namespace yotta;
 using yotta_test::LocalRanks;

@@ -2,8 +2,8 @@
 // "Training". The book rounds; where its figure is off, the case says by how much and why.
 #include <doctest/doctest.h>
 
-#include "yotta/comm/feed_forward_spreads.hpp"
-#include "yotta/comm/torus_times.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 using namespace yotta;
 

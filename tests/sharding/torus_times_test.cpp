@@ -1,4 +1,4 @@
-#include "yotta/comm/torus_times.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 #include <doctest/doctest.h>
 
