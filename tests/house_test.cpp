@@ -466,10 +466,26 @@ Complaints includes_inside(const fs::path& root) {
   return complaints;
 }
 
-// Comments of the library have at most 100 columns; the widths of code are clang-format's.
+// The scripts of the build.
+std::vector<fs::path> scripts(const fs::path& root) {
+  std::vector<fs::path> all;
+  for (const char* folder : {"cmake", "tests", "course", "lessons", "bench", "exercises"}) {
+    const auto some = files(root, folder, {".cmake", ".txt"});
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+// Comments have at most 100 columns, in wrong solutions and CMake's scripts too; the widths of code
+// are clang-format's.
 Complaints wide_comments(const fs::path& root) {
   Complaints complaints;
-  for (const fs::path& header : headers(root))
+  std::vector<fs::path> all = sources(root);
+  for (const auto& more :
+       {scripts(root), files(root, "cmake", {".cpp", ".hpp"}), files(root, "exercises", {".inc"}),
+        files(root, "notebooks_cpp", {".hpp"})})
+    all.insert(all.end(), more.begin(), more.end());
+  for (const fs::path& header : all)
     each_line(root / header, [&](int number, const std::string& line) {
       const auto columns = std::count_if(line.begin(), line.end(), [](char c) {
         return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not the rest of a character
@@ -521,10 +537,7 @@ const std::set<std::string> any_file = {"x_test.cpp", "tests/x_test.cpp", "my_ke
 Complaints stale_paths(const fs::path& root) {
   Complaints complaints;
   std::vector<fs::path> all = sources(root);
-  for (const char* folder : {"cmake", "tests", "course", "lessons", "bench", "exercises"}) {
-    const auto scripts = files(root, folder, {".cmake", ".txt"});
-    all.insert(all.end(), scripts.begin(), scripts.end());
-  }
+  for (const fs::path& script : scripts(root)) all.push_back(script);
   Names names;
   for (const fs::path& source : all) names[part_of(source)].insert(source.filename());
   const std::regex path("[A-Za-z0-9_][A-Za-z0-9_./-]*\\.(hpp|cpp|cuh|cu|cmake)(?![A-Za-z0-9_.:-])");
@@ -1037,6 +1050,15 @@ TEST_CASE("comments have at most 100 columns") {
   CHECK(wide_comments(house.root()).empty());
   house.write("include/yotta/core/wide.hpp", "\n" + text + "─\n");
   CHECK(complains(wide_comments(house.root()), "wide.hpp:2: 101 columns"));
+  house.write("include/yotta/core/wide.hpp");
+  for (const char* file : {"course/wide.cpp", "tests/comm/wide.hpp", "lessons/13_ddp/lesson.cpp",
+                           "exercises/13_ddp/wrong/wide.inc"}) {
+    house.write(file, text + "─\n");
+    CHECK(complains(wide_comments(house.root()), "101 columns"));
+    house.write(file);
+  }
+  house.write("cmake/wide.cmake", "#" + std::string(100, '-') + "\n");
+  CHECK(complains(wide_comments(house.root()), "wide.cmake:1: 101 columns"));
 }
 
 TEST_CASE("comments name files that are there") {

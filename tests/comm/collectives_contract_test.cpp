@@ -1,5 +1,6 @@
-// What the algorithms share, and what they promise together: every algorithm through the communicator, blocking and
-// asynchronous: the ledger's messages and bytes against the formulas, the values against the serial answer.
+// What the algorithms share, and what they promise together: every algorithm through the
+// communicator, blocking and asynchronous: the ledger's messages and bytes against the formulas,
+// the values against the serial answer.
 #include "yotta/comm/channel.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,7 @@
-// The published costs of collectives: Thakur, Rabenseifner, Gropp 2005 (TRG), Chan et al. 2007, Bruck et
-// al. 1997, Patarasu & Yuan 2009. First what each formula says, then that running the algorithm sends
-// exactly that: the busiest rank's messages are the factor of alpha and its bytes the factor of beta.
+// The published costs of collectives: Thakur, Rabenseifner, Gropp 2005 (TRG), Chan et al. 2007,
+// Bruck et al. 1997, Patarasu & Yuan 2009. First what each formula says, then that running the
+// algorithm sends exactly that: the busiest rank's messages are the factor of alpha and its bytes
+// the factor of beta.
 #include <doctest/doctest.h>
 
 #include <algorithm>
