@@ -1,7 +1,7 @@
 // What the virtual clock costs: a training step on thread ranks with and without it, in pairs.
 //
-// The program is the same each time: a GPT-2 transformer, forward, backward, gradients summed over the ranks,
-// AdamW. It runs
+// The program is the same each time: a GPT-2 transformer, forward, backward, gradients summed over
+// the ranks, AdamW. It runs
 //
 //     off        without a clock: every op and message asks whether there is one
 //     asked      with a clock that does nothing: what the asking costs, and a call on top of it. So
@@ -10,9 +10,10 @@
 //     untraced   the same, recording nothing
 //     wall       timed by this computer's own clock, recorded
 //
-// in turn, each round beginning with another one, so that a busy machine slows all of them. A figure is the median
-// over rounds of the ratio to `off` in the same round. Two ways to sum gradients: `ring`, the same messages in all
-// five; and `ddp` as users run it, where threads read each other's buffers when off and send messages when on.
+// in turn, each round beginning with another one, so that a busy machine slows all of them. A
+// figure is the median over rounds of the ratio to `off` in the same round. Two ways to sum
+// gradients: `ring`, the same messages in all five; and `ddp` as users run it, where threads read
+// each other's buffers when off and send messages when on.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

@@ -1,23 +1,26 @@
-// The collectives of thread ranks, of Open MPI over shared memory, and our algorithms over MPI's messages, on the
-// same cores in one run; and NCCL's where each rank has a GPU.
+// The collectives of thread ranks, of Open MPI over shared memory, and our algorithms over MPI's
+// messages, on the same cores in one run; and NCCL's where each rank has a GPU.
 //
-// In each round, for each number of ranks, this program runs ours on threads and starts itself under mpirun,
-// once to call Open MPI's own collectives and once to run our algorithms over its messages; in every second
-// round the other way round, so that a busy machine slows all. All bind rank r to core r where there are
-// enough cores, and bind nothing otherwise; all warm up equally often and meet in a barrier before each sample.
-// A sample is the time of the slowest rank; a row is the median over rounds of the median over a round's samples.
+// In each round, for each number of ranks, this program runs ours on threads and starts itself
+// under mpirun, once to call Open MPI's own collectives and once to run our algorithms over its
+// messages; in every second round the other way round, so that a busy machine slows all. All bind
+// rank r to core r where there are enough cores, and bind nothing otherwise; all warm up equally
+// often and meet in a barrier before each sample. A sample is the time of the slowest rank; a row
+// is the median over rounds of the median over a round's samples.
 //
-// Both sides work on f32 zeros. Most of MPI's operations can be called in place (MPI_IN_PLACE) or with a
-// buffer to send and another to receive, which is the usual call and the default of the OSU benchmarks
-// and nccl-tests. Open MPI is measured both ways; ours have one way each, in place where that is possible.
-// The ratios are Open MPI's time over ours in the same round, the median over rounds:
+// Both sides work on f32 zeros. Most of MPI's operations can be called in place (MPI_IN_PLACE) or
+// with a buffer to send and another to receive, which is the usual call and the default of the OSU
+// benchmarks and nccl-tests. Open MPI is measured both ways; ours have one way each, in place where
+// that is possible. The ratios are Open MPI's time over ours in the same round, the median over
+// rounds:
 //
 //     ratio_in_place   against Open MPI in place
 //     ratio_separate   against Open MPI with separate buffers
 //
 // As in nccl-tests: bytes = the whole array; algbw = bytes / seconds; busbw = algbw x factor, the
 // share of the links' rate that an ideal ring would need: 2(p-1)/p for all_reduce, (p-1)/p for
-// reduce_scatter, all_gather and all_to_all, 1 for broadcast and reduce. NCCL's time ends when the GPU has done it.
+// reduce_scatter, all_gather and all_to_all, 1 for broadcast and reduce. NCCL's time ends when the
+// GPU has done it.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -124,7 +127,8 @@ void run_ours(Communicator& world, const std::string& operation, Algorithm algor
   if (operation == "reduce") world.reduce(a, 0, ReduceOp::sum, options);
 }
 
-// Calls `body` until it is warm and then for the samples; the median of what slowest(seconds) makes of them.
+// Calls `body` until it is warm and then for the samples; the median of what slowest(seconds) makes
+// of them.
 template <class Body, class Slowest, class Meet>
 double sample(const Options& options, Body body, Meet meet, Slowest slowest) {
   std::vector<double> seconds;
@@ -153,7 +157,8 @@ void bind_to_core([[maybe_unused]] int rank, [[maybe_unused]] int ranks) {
 #endif
 }
 
-// Which algorithms a transport is measured with: MPI's own are called without us, NCCL has none but its own.
+// Which algorithms a transport is measured with: MPI's own are called without us, NCCL has none but
+// its own.
 bool is_measured(const std::string& transport, Algorithm algorithm) {
   if (transport == "nccl") return algorithm == Algorithm::native;
   return transport == "threads" || algorithm != Algorithm::native;

@@ -1,5 +1,6 @@
-// DDP and DiLoCo over a slow network: the seconds of a training step of each, and how many times faster
-// DiLoCo is. The ranks are processes over TCP, and what they send is slowed down in software.
+// DDP and DiLoCo over a slow network: the seconds of a training step of each, and how many times
+// faster DiLoCo is. The ranks are processes over TCP, and what they send is slowed down in
+// software.
 //
 //     ./yotta bench diloco                                           20 Mbit/s, two processes
 //     ./yotta bench diloco -- --link 1Gbit/s,50ms --ranks 4

@@ -1,6 +1,6 @@
-// DDP and DiLoCo's family on a small transformer over four cities: the loss on the kept part of a text, with the bytes
-// that worker 0 had sent and the seconds that had passed on the described machine. course/pictures/diloco.svg is drawn
-// from what this writes.
+// DDP and DiLoCo's family on a small transformer over four cities: the loss on the kept part of a
+// text, with the bytes that worker 0 had sent and the seconds that had passed on the described
+// machine. course/pictures/diloco.svg is drawn from what this writes.
 //
 //     ./yotta bench diloco_curves --json bench/results/diloco_curves.json
 #include <fmt/core.h>

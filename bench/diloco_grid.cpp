@@ -1,12 +1,12 @@
-// The loss that DiLoCo ends with, for numbers of workers k and of inner steps H, over several seeds: at the
-// same tokens as one rank's run, which stands above.
+// The loss that DiLoCo ends with, for numbers of workers k and of inner steps H, over several
+// seeds: at the same tokens as one rank's run, which stands above.
 //
 //     ./yotta bench diloco_grid
 //
-// The batch of a step is shared by the workers, so every run sees the same tokens. A seed draws weights
-// and batches. Losses are those on the kept part of the text; the second number is the standard deviation.
-// No run is stopped because its loss jumps: with few sequences a worker's loss does. One whose numbers are not finite
-// is stopped, and counted as such.
+// The batch of a step is shared by the workers, so every run sees the same tokens. A seed draws
+// weights and batches. Losses are those on the kept part of the text; the second number is the
+// standard deviation. No run is stopped because its loss jumps: with few sequences a worker's loss
+// does. One whose numbers are not finite is stopped, and counted as such.
 #include <fmt/core.h>
 
 #include <charconv>

@@ -1,8 +1,8 @@
-// The CUDA matmul ladders against cuBLAS, side by side in one run: fp32 on the FMA lanes, and bf16 with sums in
-// f32 on tensor cores.
+// The CUDA matmul ladders against cuBLAS, side by side in one run: fp32 on the FMA lanes, and bf16
+// with sums in f32 on tensor cores.
 //
-// Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is from
-// cuBLAS's. Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
+// Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is
+// from cuBLAS's. Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
 #include <CLI/CLI.hpp>
 
 #include "bench.hpp"

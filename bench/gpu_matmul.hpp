@@ -18,7 +18,8 @@ struct GpuMatmul {
 // The GPU's name; empty if there is none.
 std::string gpu_name();
 
-// The shortest time of a body in seconds, as core/cpu/measure.hpp takes it (which nvcc cannot read).
+// The shortest time of a body in seconds, as core/cpu/measure.hpp takes it (which nvcc cannot
+// read).
 using Shortest = std::function<double(const std::function<void()>&)>;
 
 // fp32 on the FMA lanes, or bf16 with sums in f32 on tensor cores.

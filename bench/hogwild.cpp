@@ -1,5 +1,6 @@
-// Hogwild on real threads: how many writes are lost, and what the loss is afterwards, with writes of what was read plus
-// a step, and with atomic additions. Lesson 31 prints what this wrote to bench/results/hogwild.json.
+// Hogwild on real threads: how many writes are lost, and what the loss is afterwards, with writes
+// of what was read plus a step, and with atomic additions. Lesson 31 prints what this wrote to
+// bench/results/hogwild.json.
 //
 //     ./yotta bench hogwild --json bench/results/hogwild.json
 #include <fmt/core.h>

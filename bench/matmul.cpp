@@ -1,15 +1,17 @@
 // yotta::matmul against OpenBLAS's sgemm, side by side in one run.
 //
-// Each row is one shape. It is timed in pairs, ours, theirs, theirs, ours, and then the other way round: what
-// drifts meanwhile (a core's clock varies by 10% and more) meets both sides alike. `ratio` is the median
-// of the pairs' ratios, the two rates are medians over the pairs. All shapes take turns, a pair each, so that
-// the pairs of one lie far apart: a few slow seconds are no shape's own.
-// With several threads a library's threads stay awake for a while after a call and would take the other's cores,
-// so there is a pause before each change. OpenBLAS's would stay for 30 ms; OPENBLAS_THREAD_TIMEOUT makes that 2 ms,
-// which is still far longer than the time between two of its calls here, and short pauses keep the two sides of a
-// pair close together.
+// Each row is one shape. It is timed in pairs, ours, theirs, theirs, ours, and then the other way
+// round: what drifts meanwhile (a core's clock varies by 10% and more) meets both sides alike.
+// `ratio` is the median of the pairs' ratios, the two rates are medians over the pairs. All shapes
+// take turns, a pair each, so that the pairs of one lie far apart: a few slow seconds are no
+// shape's own.
+// With several threads a library's threads stay awake for a while after a call and would take the
+// other's cores, so there is a pause before each change. OpenBLAS's would stay for 30 ms;
+// OPENBLAS_THREAD_TIMEOUT makes that 2 ms, which is still far longer than the time between two of
+// its calls here, and short pauses keep the two sides of a pair close together.
 // OpenBLAS may not know a processor newer than itself and then falls back to a slow kernel: before
-// anything is measured, every kernel it has is tried in a process of its own and the fastest is taken.
+// anything is measured, every kernel it has is tried in a process of its own and the fastest is
+// taken.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -37,7 +39,8 @@ using namespace yotta;
 using bench::Json;
 using bench::median;
 
-// Layout as BLAS names it: nn, nt (B is stored (n, k), as linear layers store weights), tn (A is (k, m)).
+// Layout as BLAS names it: nn, nt (B is stored (n, k), as linear layers store weights), tn (A is
+// (k, m)).
 struct Shape {
   int m, n, k;
   std::string layout;
@@ -124,8 +127,8 @@ class Problem {
   std::vector<float> a_, b_, c_;
 };
 
-// Until no thread of the other library looks for work any more, and then until this one's are awake and on
-// cores of their own, for which a scheduler may take milliseconds.
+// Until no thread of the other library looks for work any more, and then until this one's are awake
+// and on cores of their own, for which a scheduler may take milliseconds.
 template <class Call>
 void settle(int threads, Call&& call) {
   if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(7));
@@ -141,7 +144,8 @@ double seconds_of(int repeats, Call&& call) {
   return seconds_now() - start;
 }
 
-// Seconds that `2 * repeats` calls of each take; the inner ones lie between the two halves of the outer ones.
+// Seconds that `2 * repeats` calls of each take; the inner ones lie between the two halves of the
+// outer ones.
 struct Pair {
   double outer, inner;
 };
@@ -162,7 +166,8 @@ struct Row {
   std::vector<double> ours, theirs, ratios;  // GFLOP/s, and quotients
 };
 
-// The matrices are made anew each time: where their pages lie in the caches is luck, and not always the same side's.
+// The matrices are made anew each time: where their pages lie in the caches is luck, and not always
+// the same side's.
 void add_pair(Row& row) {
   Problem problem(row.shape, row.threads);
   const int repeats = std::max(1, static_cast<int>(6e8 * row.threads / problem.flops()));
@@ -210,8 +215,8 @@ double peer_rate() {
   return problem.flops() / shortest_seconds(0.1, [&] { problem.theirs(); }) * 1e-9;
 }
 
-// What this program prints when it is started with --peer-rate and one kernel chosen; 0 if it dies of an
-// instruction that the processor does not have.
+// What this program prints when it is started with --peer-rate and one kernel chosen; 0 if it dies
+// of an instruction that the processor does not have.
 double rate_with_kernel(const std::string& program, const std::string& kernel) {
   const std::string choice = kernel.empty() ? "" : "OPENBLAS_CORETYPE=" + kernel + " ";
   std::FILE* pipe = popen((choice + "'" + program + "' --peer-rate 2>/dev/null").c_str(), "r");
@@ -234,8 +239,8 @@ std::string fastest_kernel(const std::string& program) {
   return best;
 }
 
-// Starts this program again, if need be, with OpenBLAS's fastest kernel and its threads' patience as said
-// above, unless the user has chosen.
+// Starts this program again, if need be, with OpenBLAS's fastest kernel and its threads' patience
+// as said above, unless the user has chosen.
 void prepare_peer(const std::string& program, char** arguments) {
   const bool patient = std::getenv("OPENBLAS_THREAD_TIMEOUT") == nullptr;
   const std::string kernel =

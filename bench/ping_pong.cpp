@@ -1,13 +1,14 @@
-// A message to another rank and back, by size: alpha and beta of the link between two ranks, fitted, and
-// beside each measured time what the model alpha + bytes x beta says.
+// A message to another rank and back, by size: alpha and beta of the link between two ranks,
+// fitted, and beside each measured time what the model alpha + bytes x beta says.
 //
 //     ./yotta bench ping_pong                              two threads
 //     ./yotta bench ping_pong -- --comm mpi                two processes of this machine
 //     mpirun --hostfile hosts -n 2 --map-by node .../bench_ping_pong      two hosts
 //
-// A sample is half of the time there and back; a row is the median. alpha, the latency, is the least time of
-// the smallest messages; beta, seconds a byte, is the slope of a line through the large ones (least squares
-// of the relative error, so that a message of 16 MiB counts as much as one of 256 KiB).
+// A sample is half of the time there and back; a row is the median. alpha, the latency, is the
+// least time of the smallest messages; beta, seconds a byte, is the slope of a line through the
+// large ones (least squares of the relative error, so that a message of 16 MiB counts as much as
+// one of 256 KiB).
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -36,7 +37,8 @@ Link fit(const std::vector<Row>& rows) {
   Link link;
   link.alpha = rows.front().seconds;
   for (const Row& row : rows) link.alpha = std::min(link.alpha, row.seconds);
-  // t = alpha + beta n, divided by t: with r = n/t the least squares of 1 = alpha/t + beta r give beta.
+  // t = alpha + beta n, divided by t: with r = n/t the least squares of 1 = alpha/t + beta r give
+  // beta.
   double above = 0, below = 0;
   for (const Row& row : rows) {
     if (row.bytes < 65536 && &row != &rows.back()) continue;

@@ -1,7 +1,8 @@
 // The planner's speed: layouts of Llama 3 405B on a described cluster, looked at in a second.
 //
-// Each round plans anew, with empty caches. `layouts` are all that keep the rules; of each the memory and a bound
-// of the time are found, of `estimated` ones the time itself. The figure is the median over rounds.
+// Each round plans anew, with empty caches. `layouts` are all that keep the rules; of each the
+// memory and a bound of the time are found, of `estimated` ones the time itself. The figure is the
+// median over rounds.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>

@@ -1,22 +1,26 @@
 // Small models trained on the course's text: what scaling laws are fitted to (lesson 29).
 //
-//     isoflop    for each budget of FLOPs seven sizes, each trained on as many tokens as the budget pays
+//     isoflop    for each budget of FLOPs seven sizes, each trained on as many tokens as the budget
+//                pays
 //     held_out   one larger run that no fit sees: --held-out FLOPS LAYERS WIDTH
-//     forecast   trains nothing: what a fit to the isoflop runs of --runs FILE says about that larger run
+//     forecast   trains nothing: what a fit to the isoflop runs of --runs FILE says about that
+//                larger run
 //     width      learning rates for four widths, with muP and without
 //     batch      steps to one loss for several batch sizes, each with five learning rates
 //     noise      the gradient noise scale along a run, from four data ranks
 //
-// Llama-like models of bytes, contexts of 64, 4 sequences per step, muP's learning rates, half a cosine as long as the run.
-// Every tenth 4 KiB of the text are for validation. A model computes on one core; --threads of them at once.
+// Llama-like models of bytes, contexts of 64, 4 sequences per step, muP's learning rates, half a
+// cosine as long as the run. Every tenth 4 KiB of the text are for validation. A model computes on
+// one core; --threads of them at once.
 //
-// What is stored in bench/results/scaling/ was made in this order, so that the forecast is older than the run that it is
-// about: 10 minutes of CPU, beside other work 50 minutes. course/ holds the text of commit 8372a06, as `git archive 8372a06
-// README.md lessons include` gives it.
+// What is stored in bench/results/scaling/ was made in this order, so that the forecast is older
+// than the run that it is about: 10 minutes of CPU, beside other work 50 minutes. course/ holds the
+// text of commit 8372a06, as `git archive 8372a06 README.md lessons include` gives it.
 //
 //     ./yotta bench scaling --course course --json runs.json
-//     ./yotta bench scaling --course course --parts forecast --runs runs.json --held-out 2.56e12 3 64 --json forecast.json
-//     ./yotta bench scaling --course course --parts none --forecast forecast.json --held-out 2.56e12 3 64 --json held_out.json
+//     ./yotta bench scaling --course course --parts forecast --runs runs.json --held-out 2.56e12 3
+//     64 --json forecast.json ./yotta bench scaling --course course --parts none --forecast
+//     forecast.json --held-out 2.56e12 3 64 --json held_out.json
 #include "scaling.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,19 +1,22 @@
-# yotta::compiled: the same library with its bodies compiled once (include/yotta/core/system/build.hpp says how). Link it or
-# yotta::yotta: a program of both does not link. This file builds it from the folder beside it, in Yotta's own build and,
-# installed, in the build of who says find_package; there it is compiled only if something links it.
+# yotta::compiled: the same library with its bodies compiled once
+# (include/yotta/core/system/build.hpp says how). Link it or yotta::yotta: a program of both does
+# not link. This file builds it from the folder beside it, in Yotta's own build and, installed, in
+# the build of who says find_package; there it is compiled only if something links it.
 #
-# It comes in parts, so that a small program waits for little: yotta::compiled_comm has the units compiled/comm.cpp and
-# compiled/comm_*.cpp, and links the parts that it needs. yotta::compiled is all of them.
+# It comes in parts, so that a small program waits for little: yotta::compiled_comm has the units
+# compiled/comm.cpp and compiled/comm_*.cpp, and links the parts that it needs. yotta::compiled is
+# all of them.
 if(TARGET yotta_compiled)
   return()
 endif()
 
 # Each part after those that it needs.
-set(yotta_parts core machine device comm transports nn kernels parallel model tokenizer plan planner)
+set(yotta_parts core machine device comm sharding transports nn kernels parallel model tokenizer plan planner)
 set(yotta_needs_core)
 set(yotta_needs_machine core)
 set(yotta_needs_device core)
 set(yotta_needs_comm machine)
+set(yotta_needs_sharding comm)
 set(yotta_needs_transports comm)
 set(yotta_needs_nn core)
 set(yotta_needs_kernels nn device)
@@ -28,7 +31,8 @@ if(NOT TARGET nlohmann_json::nlohmann_json)
   list(FILTER yotta_compiled_sources EXCLUDE REGEX "_json[.]cpp$")
 endif()
 
-# The standard library, precompiled once for the units that compute little. These are compiled for less time, too.
+# The standard library, precompiled once for the units that compute little. These are compiled for
+# less time, too.
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/no_unit.cpp CONTENT "")
 set(yotta_unit_options $<$<CONFIG:Release>:-O1>)
 add_library(yotta_precompiled_units OBJECT EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/no_unit.cpp)

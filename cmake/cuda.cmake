@@ -14,8 +14,9 @@ if(CMAKE_VERSION VERSION_LESS 3.25.2)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 find_package(CUDAToolkit REQUIRED)
-# Bodies of ops are constexpr here and there, and hold pragmas of g++ (include/yotta/nn/cpu/body.hpp); nvcc takes the
-# assignment of a [[nodiscard]] type for a value that is thrown away.
+# Bodies of ops are constexpr here and there, and hold pragmas of g++
+# (include/yotta/nn/cpu/body.hpp); nvcc takes the assignment of a [[nodiscard]] type for a value
+# that is thrown away.
 string(APPEND CMAKE_CUDA_FLAGS " --expt-relaxed-constexpr -diag-suppress=1675,2810")
 find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib)

@@ -25,7 +25,8 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json QUIET)
 
-# ZeroMQ moves the bytes of ranks over TCP (include/yotta/comm/tcp); without it they say what to install.
+# ZeroMQ moves the bytes of ranks over TCP (include/yotta/comm/tcp); without it they say what to
+# install.
 include(${CMAKE_CURRENT_LIST_DIR}/zeromq.cmake)
 
 if(YOTTA_DEVELOP)

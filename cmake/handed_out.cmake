@@ -1,5 +1,6 @@
-# In a tree that `./yotta handout` has made: the libraries of cmake/compiled.cmake under the same names, as archives that were
-# compiled where the answers are. Programs link what they need of all of them.
+# In a tree that `./yotta handout` has made: the libraries of cmake/compiled.cmake under the same
+# names, as archives that were compiled where the answers are. Programs link what they need of all
+# of them.
 file(GLOB archives CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/handout/*.a)
 list(JOIN archives "," group)
 add_library(yotta_handed_out INTERFACE)

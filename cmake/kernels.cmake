@@ -1,5 +1,6 @@
-# yotta_check_kernels(target): compiles the target's CUDA kernels for the emulator's checks and counters
-# (include/yotta/device/emulator/device_build.hpp says how). The flags are for compiling alone: ThreadSanitizer is not linked.
+# yotta_check_kernels(target): compiles the target's CUDA kernels for the emulator's checks and
+# counters (include/yotta/device/emulator/device_build.hpp says how). The flags are for compiling
+# alone: ThreadSanitizer is not linked.
 #
 #     add_executable(my_kernels my_kernels.cpp)
 #     target_link_libraries(my_kernels PRIVATE yotta::yotta)
@@ -19,7 +20,8 @@ function(yotta_check_kernels target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${yotta_check_flags}>")
 endfunction()
 
-# yotta::compiled_checked: the emulator with its checks, compiled once, beside yotta::compiled_device.
+# yotta::compiled_checked: the emulator with its checks, compiled once, beside
+# yotta::compiled_device.
 if(TARGET yotta_compiled AND NOT TARGET yotta_compiled_checked AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_library(yotta_compiled_checked STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/compiled/checked/device.cpp)
   add_library(yotta::compiled_checked ALIAS yotta_compiled_checked)

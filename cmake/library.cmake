@@ -1,4 +1,5 @@
-# The library itself: yotta::yotta, header-only, in the build tree and installed; and yotta::compiled.
+# The library itself: yotta::yotta, header-only, in the build tree and installed; and
+# yotta::compiled.
 include(CheckCXXCompilerFlag)
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -8,15 +9,18 @@ add_library(yotta::yotta ALIAS yotta)
 target_compile_features(yotta INTERFACE cxx_std_20)
 target_include_directories(yotta INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-# The installed package names its dependencies again in yottaConfig.cmake, so that a fetched {fmt} need not be installed.
+# The installed package names its dependencies again in yottaConfig.cmake, so that a fetched {fmt}
+# need not be installed.
 set(yotta_links fmt::fmt Boost::context Threads::Threads)
-if(TARGET nlohmann_json::nlohmann_json)  # for model/, which reads and writes config.json and safetensors
+# For model/, which reads and writes config.json and safetensors.
+if(TARGET nlohmann_json::nlohmann_json)
   list(APPEND yotta_links nlohmann_json::nlohmann_json)
 endif()
 list(APPEND yotta_links yotta_zmq)
 target_link_libraries(yotta INTERFACE "$<BUILD_INTERFACE:${yotta_links}>")
 
-# What this machine's compiler calls "this machine": x86 says -march=native, clang on Arm says -mcpu=native.
+# What this machine's compiler calls "this machine": x86 says -march=native, clang on Arm says
+# -mcpu=native.
 foreach(flag -march=native -mcpu=native)
   string(MAKE_C_IDENTIFIER "YOTTA_HAS${flag}" has)
   check_cxx_compiler_flag(${flag} ${has})

@@ -1,7 +1,8 @@
-# Every MPI of this machine. YOTTA_MPIS is a list of names; of each there is a target yotta_mpi_<name>, which holds the bodies of
-# include/yotta/comm/mpi compiled for it, and a variable
-# YOTTA_MPIRUN_<name>. The first is find_package's: that of MPI_HOME, or of the mpicxx on PATH. Then come those that
-# Debian installs side by side, with compilers of their own names (mpicxx.openmpi, mpicxx.mpich): the tests run on all.
+# Every MPI of this machine. YOTTA_MPIS is a list of names; of each there is a target
+# yotta_mpi_<name>, which holds the bodies of include/yotta/comm/mpi compiled for it, and a variable
+# YOTTA_MPIRUN_<name>. The first is find_package's: that of MPI_HOME, or of the mpicxx on PATH. Then
+# come those that Debian installs side by side, with compilers of their own names (mpicxx.openmpi,
+# mpicxx.mpich): the tests run on all.
 find_package(MPI QUIET COMPONENTS CXX)
 set(YOTTA_MPIS)
 
@@ -40,7 +41,8 @@ foreach(name openmpi mpich)
   execute_process(COMMAND ${YOTTA_MPICXX_${name}} -show OUTPUT_VARIABLE command RESULT_VARIABLE failed
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
   string(REGEX MATCH "-I([^ ]+)" include "${command}")
-  if(failed OR NOT EXISTS "${CMAKE_MATCH_1}/mpi.h")  # the compiler's wrapper can be there without the headers
+  # The compiler's wrapper can be there without the headers.
+  if(failed OR NOT EXISTS "${CMAKE_MATCH_1}/mpi.h")
     continue()
   endif()
   yotta_add_mpi(${name} ${YOTTA_OWN_MPIRUN_${name}})
@@ -50,7 +52,7 @@ foreach(name openmpi mpich)
       target_include_directories(yotta_mpi_${name} SYSTEM PUBLIC ${CMAKE_MATCH_1})
     elseif(word MATCHES "^-L(.+)")
       target_link_directories(yotta_mpi_${name} PUBLIC ${CMAKE_MATCH_1})
-    elseif(NOT word MATCHES "mpi_cxx|mpichcxx" AND word MATCHES "^-l(.+)")  # not MPI's old C++ interface
+    elseif(NOT word MATCHES "mpi_cxx|mpichcxx" AND word MATCHES "^-l(.+)")  # no old C++ interface
       target_link_libraries(yotta_mpi_${name} PUBLIC ${CMAKE_MATCH_1})
     endif()
   endforeach()

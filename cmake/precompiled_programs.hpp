@@ -1,5 +1,5 @@
-// What nearly every program of the course includes, precompiled (yotta_quick in programs.cmake): the standard library,
-// {fmt}, and of Yotta what declares tensors and ranks.
+// What nearly every program of the course includes, precompiled (yotta_quick in programs.cmake):
+// the standard library, {fmt}, and of Yotta what declares tensors and ranks.
 #pragma once
 
 #include "compiled/precompiled.hpp"

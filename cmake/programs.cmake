@@ -1,12 +1,14 @@
-# How the course's own programs are built: they use the compiled form of the library (cmake/library.cmake), and warnings
-# are errors for us, and for no one who uses the library. (In a tree for students a function may wait for its body.)
+# How the course's own programs are built: they use the compiled form of the library
+# (cmake/library.cmake), and warnings are errors for us, and for no one who uses the library. (In a
+# tree for students a function may wait for its body.)
 add_library(yotta_warnings INTERFACE)
 target_compile_options(yotta_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>)
 if(YOTTA_HANDED_OUT)
   target_compile_options(yotta_warnings INTERFACE -Wno-error -Wno-unused-parameter -Wno-return-type)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651)
+# g++ 12 sees overlaps in std::string's operator+ that are not there (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(yotta_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(TARGET yotta_precompiled_units)  # not in a tree that was handed out
@@ -20,7 +22,8 @@ add_custom_target(library DEPENDS ${yotta_libraries})
 add_library(yotta_strict INTERFACE)
 target_link_libraries(yotta_strict INTERFACE yotta_warnings yotta::compiled)
 
-# A faster linker, where there is one: a tenth of a second per program, which a student waits for too.
+# A faster linker, where there is one: a tenth of a second per program, which a student waits for
+# too.
 include(CheckLinkerFlag)
 foreach(linker lld gold)
   check_linker_flag(CXX -fuse-ld=${linker} YOTTA_HAS_${linker})
@@ -35,9 +38,10 @@ add_library(yotta_paths INTERFACE)
 target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                  YOTTA_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
-# yotta_quick(targets...), and yotta_quick_tests for what uses doctest: what nobody measures is compiled without
-# optimisation, since the library behind it is optimised, and with the standard library precompiled.
-# (Under ThreadSanitizer with -O1: unoptimised code of a fiber's switch begins a call on one stack and ends it on another.)
+# yotta_quick(targets...), and yotta_quick_tests for what uses doctest: what nobody measures is
+# compiled without optimisation, since the library behind it is optimised, and with the standard
+# library precompiled. (Under ThreadSanitizer with -O1: unoptimised code of a fiber's switch begins
+# a call on one stack and ends it on another.)
 set(yotta_quick_flag -O0)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
   set(yotta_quick_flag -O1)
@@ -51,8 +55,9 @@ foreach(kind programs tests)
 endforeach()
 target_include_directories(yotta_precompiled_tests SYSTEM PRIVATE
                            $<TARGET_PROPERTY:doctest::doctest,INTERFACE_INCLUDE_DIRECTORIES>)
-# Precompiled headers hold the paths of what they include. A ccache with a base_dir above several checkouts gives one
-# those of another, whose files are others to #pragma once: then nothing here compiles.
+# Precompiled headers hold the paths of what they include. A ccache with a base_dir above several
+# checkouts gives one those of another, whose files are others to #pragma once: then nothing here
+# compiles.
 set_target_properties(yotta_precompiled_programs yotta_precompiled_tests ${yotta_units}
                       PROPERTIES CXX_COMPILER_LAUNCHER "")
 function(yotta_quick)
@@ -92,7 +97,8 @@ function(yotta_use_mpi target)
   endif()
 endfunction()
 
-# yotta_use_cuda(target file): in builds with nvcc, adds a .cu file that lies beside it, and defines YOTTA_HAVE_CUDA.
+# yotta_use_cuda(target file): in builds with nvcc, adds a .cu file that lies beside it, and defines
+# YOTTA_HAVE_CUDA.
 function(yotta_use_cuda target file)
   if(YOTTA_CUDA AND EXISTS ${file})
     target_sources(${target} PRIVATE ${file})

@@ -1,12 +1,13 @@
-// What the first cell of every notebook includes. It loads the libraries that Yotta's headers use, shows
-// pictures, and runs programs of the course.
+// What the first cell of every notebook includes. It loads the libraries that Yotta's headers use,
+// shows pictures, and runs programs of the course.
 //
 //     show(svg)                                   the picture, below the cell
 //     show_page(html, "sliders.html")             the page, below the cell
 //     run_program("lessons/lesson_03_matmul")     what it prints; throws if it fails
 //
-// In Jupyter pictures and pages go through xeus-cpp's display; elsewhere (clang-repl, a compiled notebook)
-// pictures are printed between two marks, and a page is a file in the build folder, which stderr names.
+// In Jupyter pictures and pages go through xeus-cpp's display; elsewhere (clang-repl, a compiled
+// notebook) pictures are printed between two marks, and a page is a file in the build folder, which
+// stderr names.
 #pragma once
 
 #include <dlfcn.h>
@@ -32,7 +33,8 @@
 
 namespace notebook {
 
-// Loads the first of these names that is there. A notebook is compiled as it runs, so nobody links it.
+// Loads the first of these names that is there. A notebook is compiled as it runs, so nobody links
+// it.
 inline bool load(const char* package, std::initializer_list<const char*> names) {
   const char* conda = std::getenv("CONDA_PREFIX");
   for (const std::string name : names) {
@@ -47,7 +49,8 @@ inline const bool loaded =
     load("libfmt-dev", {"libfmt.so", "libfmt.so.9", "libfmt.so.10"}) &&
     load("libboost-context-dev",
          {"libboost_context.so", "libboost_context.so.1.74.0", "libboost_context.so.1.83.0"})
-#ifdef YOTTA_COMPILED  // yotta::compiled as a shared library: a cell then compiles only what is its own
+// yotta::compiled as a shared library: a cell then compiles only what is its own.
+#ifdef YOTTA_COMPILED
     && load("nothing: build the target yotta_notebook", {YOTTA_NOTEBOOK_LIBRARY})
 #endif
     ;
@@ -88,8 +91,8 @@ inline void show_page(const std::string& html, const std::string& name) {
 }
 #endif
 
-// Runs a program that `./yotta` has built, by its path in build/release, and shows what it prints; with a
-// `heading` only the section below it. Throws if the program fails, or has no such section.
+// Runs a program that `./yotta` has built, by its path in build/release, and shows what it prints;
+// with a `heading` only the section below it. Throws if the program fails, or has no such section.
 inline void run_program(const std::string& program, const std::string& arguments = "",
                         const std::string& heading = "") {
   const char* build = std::getenv("YOTTA_BUILD");

@@ -24,7 +24,7 @@ using Complaints = std::vector<std::string>;
 
 namespace {
 
-const std::vector<std::string> floors = {"core", "machine",  "device", "comm",
+const std::vector<std::string> floors = {"core", "machine",  "device", "comm", "sharding",
                                          "nn",   "parallel", "model",  "plan"};
 
 // All files below root/folder with one of these endings, sorted, relative to root.
@@ -385,6 +385,21 @@ Complaints long_headers(const fs::path& root) {
   return complaints;
 }
 
+// How many pages the top of a floor may have: what a reader meets who opens the folder. A new page
+// takes the place of another, or what is a subject of its own gets a floor.
+const std::map<std::string, int> most_pages = {{"comm", 24}, {"device", 20}};
+
+Complaints crowded_floors(const fs::path& root, const std::map<std::string, int>& most) {
+  Complaints complaints;
+  std::map<std::string, int> pages;
+  for (const fs::path& header : headers(root)) pages[floor_of(header)] += is_book(header);
+  for (const auto& [floor, limit] : most)
+    if (pages[floor] > limit)
+      complaints.push_back(
+          fmt::format("{} has {} pages, more than {}", floor, pages[floor], limit));
+  return complaints;
+}
+
 // How many lines of the book a reader of a page may have to know: those of all pages at the top of
 // a floor that it reaches by the includes outside of its bodies.
 const std::map<std::string, int> closures = {
@@ -451,10 +466,26 @@ Complaints includes_inside(const fs::path& root) {
   return complaints;
 }
 
-// Comments of the library have at most 100 columns; the widths of code are clang-format's.
+// The scripts of the build.
+std::vector<fs::path> scripts(const fs::path& root) {
+  std::vector<fs::path> all;
+  for (const char* folder : {"cmake", "tests", "course", "lessons", "bench", "exercises"}) {
+    const auto some = files(root, folder, {".cmake", ".txt"});
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+// Comments have at most 100 columns, in wrong solutions and CMake's scripts too; the widths of code
+// are clang-format's.
 Complaints wide_comments(const fs::path& root) {
   Complaints complaints;
-  for (const fs::path& header : headers(root))
+  std::vector<fs::path> all = sources(root);
+  for (const auto& more :
+       {scripts(root), files(root, "cmake", {".cpp", ".hpp"}), files(root, "exercises", {".inc"}),
+        files(root, "notebooks_cpp", {".hpp"})})
+    all.insert(all.end(), more.begin(), more.end());
+  for (const fs::path& header : all)
     each_line(root / header, [&](int number, const std::string& line) {
       const auto columns = std::count_if(line.begin(), line.end(), [](char c) {
         return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not the rest of a character
@@ -506,10 +537,7 @@ const std::set<std::string> any_file = {"x_test.cpp", "tests/x_test.cpp", "my_ke
 Complaints stale_paths(const fs::path& root) {
   Complaints complaints;
   std::vector<fs::path> all = sources(root);
-  for (const char* folder : {"cmake", "tests", "course", "lessons", "bench", "exercises"}) {
-    const auto scripts = files(root, folder, {".cmake", ".txt"});
-    all.insert(all.end(), scripts.begin(), scripts.end());
-  }
+  for (const fs::path& script : scripts(root)) all.push_back(script);
   Names names;
   for (const fs::path& source : all) names[part_of(source)].insert(source.filename());
   const std::regex path("[A-Za-z0-9_][A-Za-z0-9_./-]*\\.(hpp|cpp|cuh|cu|cmake)(?![A-Za-z0-9_.:-])");
@@ -943,6 +971,17 @@ TEST_CASE("what stands at the top of comm/ and device/ has several readers or a 
   CHECK(lonely_headers(house.root(), {}).empty());
 }
 
+TEST_CASE("the top of a floor has few pages") {
+  check_none(crowded_floors(project, most_pages));
+  Sketch house;
+  house.write("include/yotta/comm/work.hpp");
+  house.write("include/yotta/comm/mesh.hpp");
+  house.write("include/yotta/comm/tcp/sockets.hpp");  // an engine room
+  house.write("include/yotta/nn/linear.hpp");         // another floor
+  CHECK(crowded_floors(house.root(), {{"comm", 2}}).empty());
+  CHECK(complains(crowded_floors(house.root(), {{"comm", 1}}), "comm has 2 pages, more than 1"));
+}
+
 TEST_CASE("who reads DDP, FSDP or the communicator meets few other pages of the book") {
   check_none(long_closures(project, closures));
   Sketch house;
@@ -1011,6 +1050,15 @@ TEST_CASE("comments have at most 100 columns") {
   CHECK(wide_comments(house.root()).empty());
   house.write("include/yotta/core/wide.hpp", "\n" + text + "─\n");
   CHECK(complains(wide_comments(house.root()), "wide.hpp:2: 101 columns"));
+  house.write("include/yotta/core/wide.hpp");
+  for (const char* file : {"course/wide.cpp", "tests/comm/wide.hpp", "lessons/13_ddp/lesson.cpp",
+                           "exercises/13_ddp/wrong/wide.inc"}) {
+    house.write(file, text + "─\n");
+    CHECK(complains(wide_comments(house.root()), "101 columns"));
+    house.write(file);
+  }
+  house.write("cmake/wide.cmake", "#" + std::string(100, '-') + "\n");
+  CHECK(complains(wide_comments(house.root()), "wide.cmake:1: 101 columns"));
 }
 
 TEST_CASE("comments name files that are there") {

@@ -1,4 +1,5 @@
-// The standard library and {fmt}, precompiled for the compiled units that are mostly declarations of it.
+// The standard library and {fmt}, precompiled for the compiled units that are mostly declarations
+// of it.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,2 +1,3 @@
-// The bodies of model/files that read a tokenizer.json. PCRE2 and utf8proc are used where CMake found them.
+// The bodies of model/files that read a tokenizer.json. PCRE2 and utf8proc are used where CMake
+// found them.
 #include "yotta/model/files/tokenizer_json.hpp"

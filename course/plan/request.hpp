@@ -12,8 +12,8 @@ namespace yotta {
 // "16M" is 16 x 2^20; also K and G. Errors: no such number, by the option's name.
 int64_t parse_count(const std::string& option, const std::string& text);
 
-// gpt2, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b; or a config.json of ours or Hugging Face's, or the
-// folder that it is in.
+// gpt2, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b; or a config.json of ours or Hugging
+// Face's, or the folder that it is in.
 TransformerConfig model_from(const std::string& text);
 
 // A log: JSON of `./yotta train --json` (one object, or a list of them), or a table whose first

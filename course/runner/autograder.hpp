@@ -1,7 +1,10 @@
-// `./yotta autograder --exercises 10 --out FILE.zip`: what Gradescope's "Configure autograder" takes.
+// `./yotta autograder --exercises 10 --out FILE.zip`: what Gradescope's "Configure autograder"
+// takes.
 //
-//     setup.sh          runs once, when Gradescope makes its image: unpacks the tree and builds the graders
-//     run_autograder    runs for each submission: files in /autograder/submission ──► /autograder/results/results.json
+//     setup.sh          runs once, when Gradescope makes its image: unpacks the tree and builds the
+//                       graders
+//     run_autograder    runs for each submission: files in /autograder/submission ──►
+//                       /autograder/results/results.json
 //     yotta.tar.gz      this tree, as its last commit has it
 //     VERSION           which commit that is
 //

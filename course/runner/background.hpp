@@ -1,4 +1,5 @@
-// `check` as a process of its own, so that keys are read while it grades; and this program once more for other verbs.
+// `check` as a process of its own, so that keys are read while it grades; and this program once
+// more for other verbs.
 #pragma once
 
 #include <string>

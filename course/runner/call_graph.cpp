@@ -14,7 +14,8 @@ namespace {
 
 using Callers = std::map<std::string, std::set<std::string>>;  // by what they call
 
-// One object of an archive. Its own symbols are known by their names; those that only it sees by their place, too.
+// One object of an archive. Its own symbols are known by their names; those that only it sees by
+// their place, too.
 class Object {
  public:
   Object(std::string_view bytes, std::string label) : bytes_(bytes), label_(std::move(label)) {

@@ -1,5 +1,6 @@
-// Who calls whom in compiled archives, read from the relocations of their objects: a call, an address that is taken, an
-// entry of a virtual table. What the compiler has put into its caller has no call any more.
+// Who calls whom in compiled archives, read from the relocations of their objects: a call, an
+// address that is taken, an entry of a virtual table. What the compiler has put into its caller has
+// no call any more.
 #pragma once
 
 #include <functional>

@@ -71,8 +71,9 @@ void expect_few_files(const fs::path& archive) {
     throw std::runtime_error(fmt::format("it has more than {} files", most_files));
 }
 
-// Of a file that is too large one block more comes than `grade` takes, which says so; the others come whole.
-// Links in an archive stay links, which `grade` refuses if they lead out; tar itself follows none and drops "..".
+// Of a file that is too large one block more comes than `grade` takes, which says so; the others
+// come whole. Links in an archive stay links, which `grade` refuses if they lead out; tar itself
+// follows none and drops "..".
 void unpack(const fs::path& archive, const fs::path& folder) {
   fs::create_directories(folder);
   std::vector<std::string> command = {
@@ -94,7 +95,8 @@ bool holds_work(const fs::path& folder) {
   return false;
 }
 
-// An archive may be of the tree, of work/ or of what is in it: the folder with the exercises becomes the student's work/.
+// An archive may be of the tree, of work/ or of what is in it: the folder with the exercises
+// becomes the student's work/.
 void straighten(const fs::path& folder) {
   const std::vector<std::string> ids = find_exercises(YOTTA_SOURCE_DIR);
   const fs::path usual = folder / "work";

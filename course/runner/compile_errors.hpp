@@ -5,8 +5,8 @@
 //     /w/ring.hpp:47:1: error: ...                          one more in 10.1
 //     /w/ring.hpp:90:5: error: ...                          10.3
 //
-// Files that the student's includes have errors too: those count for the line that includes them, or that asks for the
-// template in them.
+// Files that the student's includes have errors too: those count for the line that includes them,
+// or that asks for the template in them.
 #pragma once
 
 #include <string>
@@ -25,17 +25,18 @@ struct PartErrors {
   std::string meaning = {};  // in plain words; empty: it is none of the usual ones
 };
 
-// The errors that a student's file (its path and its text) has caused, in the order of the compiler's first messages.
-// Empty when no error has to do with it.
+// The errors that a student's file (its path and its text) has caused, in the order of the
+// compiler's first messages. Empty when no error has to do with it.
 std::vector<PartErrors> errors_by_part(const std::string& log, const std::string& file,
                                        const std::string& text);
 
-// The same of warnings in the file itself, those whose meaning is known: that a value is missing where a function ends.
+// The same of warnings in the file itself, those whose meaning is known: that a value is missing
+// where a function ends.
 std::vector<PartErrors> warnings_by_part(const std::string& log, const std::string& file,
                                          const std::string& text);
 
-// What a compiler said, without what is not about `file`: its errors with their source lines, at most
-// `most` of them; paths begin at the project's root. Empty when no error is about the file.
+// What a compiler said, without what is not about `file`: its errors with their source lines, at
+// most `most` of them; paths begin at the project's root. Empty when no error is about the file.
 std::string readable_errors(const std::string& log, const std::string& file, int most = 3);
 
 // Functions that are declared and used, and have no body, from what a linker said; each once.

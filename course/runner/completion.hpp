@@ -1,5 +1,6 @@
-// Completion of ./yotta's command line by bash and zsh: course/completion/. Both files are written from one list of verbs, which is
-// the command line's own, by `build/release/course/runner completion`; the suite proves them fresh.
+// Completion of ./yotta's command line by bash and zsh: course/completion/. Both files are written
+// from one list of verbs, which is the command line's own, by `build/release/course/runner
+// completion`; the suite proves them fresh.
 #pragma once
 
 #include <string>
@@ -12,7 +13,8 @@ struct VerbWords {
   std::vector<std::string> options;  // "--json"
 };
 
-// These verbs, and those that ./yotta hands to other programs. Their options are the programs' own, asked for as they are needed.
+// These verbs, and those that ./yotta hands to other programs. Their options are the programs' own,
+// asked for as they are needed.
 std::vector<VerbWords> all_verbs(std::vector<VerbWords> of_the_runner);
 
 std::string bash_completion(const std::vector<VerbWords>& verbs);

@@ -87,8 +87,8 @@ class Reader {
     return std::min(end + (at(end) == mark ? 1 : 0), text_.size());
   }
 
-  // Does a literal end right here? The compiler takes the word that follows for its suffix, and never for the prefix of
-  // another literal: "a"R"(b)" is "a"R and then "(b)".
+  // Does a literal end right here? The compiler takes the word that follows for its suffix, and
+  // never for the prefix of another literal: "a"R"(b)" is "a"R and then "(b)".
   bool after_literal() const {
     return !tokens_.empty() && tokens_.back().kind == Kind::literal && at_ > 0 &&
            (text_[at_ - 1] == '"' || text_[at_ - 1] == '\'');

@@ -1,4 +1,5 @@
-// A C++ text as the compiler's preprocessor sees it: words, numbers, literals, signs; without comments and blanks.
+// A C++ text as the compiler's preprocessor sees it: words, numbers, literals, signs; without
+// comments and blanks.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@ namespace runner {
 struct CppToken {
   enum class Kind { word, number, literal, sign, directive };
   Kind kind;
-  std::string
-      text;  // a sign is one character, but for "::"; a directive is the whole line, with single blanks
+  // A sign is one character, but for "::"; a directive is the whole line, with single blanks.
+  std::string text;
   int line;
 };
 

@@ -1,6 +1,7 @@
 // What the usual messages of a C++ compiler mean, in plain words, as g++ and clang say them.
 //
-//     error: 'sum' was not declared in this scope     There is no name 'sum' here: is it misspelt, or declared later ...
+//     error: 'sum' was not declared in this scope     There is no name 'sum' here: is it misspelt,
+//                                                     or declared later ...
 #pragma once
 
 #include <string>

@@ -49,7 +49,8 @@ std::string closing_mark(const std::string& line) { return mark(line, "// end of
 // A comment with these words, and what follows it in the namespace, is left out of the starter.
 constexpr const char* not_in_the_exercise = "not in the exercise";
 
-// The lines in namespace yotta::student, header-only: whatever the library's build, a student's file holds its bodies.
+// The lines in namespace yotta::student, header-only: whatever the library's build, a student's
+// file holds its bodies.
 Lines as_student(const Lines& lines) {
   Lines student;
   for (std::string line : lines) {
@@ -75,7 +76,8 @@ void sort_includes(Lines& lines) {
   }
 }
 
-// One change of a wrong solution: other lines for those of a part ("13.2"), or for one line outside of the parts.
+// One change of a wrong solution: other lines for those of a part ("13.2"), or for one line outside
+// of the parts.
 struct Replacement {
   std::string part, line;  // one of them is empty
   Lines lines;

@@ -1,4 +1,5 @@
-// Exercises: exercises/NN_topic/exercise.json, and how a student's file is cut from the library's header.
+// Exercises: exercises/NN_topic/exercise.json, and how a student's file is cut from the library's
+// header.
 //
 //     include/yotta/comm/collectives_ring.hpp      // exercise 10.1: pass partial sums round ...
 //                                             ... the library's own lines ...
@@ -8,13 +9,14 @@
 //     the same file, with not_done("10.1")    the same file, ── replace_parts ──► a wrong solution
 //     in place of those lines                 complete
 //
-// An exercise may be about several headers: then the file holds them one after the other, and has the last one's name.
+// An exercise may be about several headers: then the file holds them one after the other, and has
+// the last one's name.
 //
-// A comment that says "not in the exercise" ends the starter early: what follows it in the header would
-// give an answer away.
+// A comment that says "not in the exercise" ends the starter early: what follows it in the header
+// would give an answer away.
 //
-// All three live in namespace yotta::student, so that a program may hold the library's and the student's
-// functions at the same time.
+// All three live in namespace yotta::student, so that a program may hold the library's and the
+// student's functions at the same time.
 #pragma once
 
 #include <map>
@@ -43,7 +45,8 @@ struct Wrong {
 struct Exercise {
   std::string id;      // "10_collectives"
   std::string folder;  // exercises/10_collectives
-  // "comm/collectives_ring.hpp", below include/yotta; mostly one. Or "solution/debugging.hpp", in the exercise's own folder.
+  // "comm/collectives_ring.hpp", below include/yotta; mostly one. Or "solution/debugging.hpp", in
+  // the exercise's own folder.
   std::vector<std::string> headers;
   std::string title, difficulty;
   int minutes = 0;
@@ -64,32 +67,36 @@ struct Exercise {
 
 // Ids of everything in exercises/ that has an exercise.json, sorted.
 std::vector<std::string> find_exercises(const std::string& root);
-// Throws std::runtime_error that names the file and the field, if one is missing or of the wrong kind.
+// Throws std::runtime_error that names the file and the field, if one is missing or of the wrong
+// kind.
 Exercise read_exercise(const std::string& root, const std::string& id);
 
 // One text of the headers' texts, which says "#pragma once" once.
 std::string one_text(const std::vector<std::string>& headers);
-// The tasks' ids in the order of their marks. Throws std::runtime_error with the line of a mark that has
-// no partner.
+// The tasks' ids in the order of their marks. Throws std::runtime_error with the line of a mark
+// that has no partner.
 std::vector<std::string> marked_parts(const std::string& header);
-// For each line of a file the part that it is in, its marks included; empty: none. Marks without a partner are borne with: a
-// part ends at the latest where the next one begins.
+// For each line of a file the part that it is in, its marks included; empty: none. Marks without a
+// partner are borne with: a part ends at the latest where the next one begins.
 std::vector<std::string> part_of_lines(const std::string& text);
 std::string cut_starter(const std::string& header);
-// The same for an exercise, whose starter holds mistakes in the parts that are to be mended. Throws if there is no such
-// wrong solution.
+// The same for an exercise, whose starter holds mistakes in the parts that are to be mended. Throws
+// if there is no such wrong solution.
 std::string fresh_starter(const Exercise& exercise);
 std::string cut_solution(const std::string& header);
 // A wrong solution, from the library's and the parts that are wrong:
 //
 //     // exercise 10.3                   // instead of: f_(tp),
-//     ... other lines for the part       ... other lines for this one line, which is outside of the parts
+//     ... other lines for the part       ... other lines for this one line, which is outside of the
+//                                        parts
 //     // end of exercise 10.3            // end of instead
 //
-// So a change of the library elsewhere leaves it alone. Throws if a mark or a line is not there exactly once.
+// So a change of the library elsewhere leaves it alone. Throws if a mark or a line is not there
+// exactly once.
 std::string replace_parts(const std::string& solution, const std::string& wrong);
 
-// The text of one variant: "starter" (as committed), "library", or the name of a file in wrong/ or right/.
+// The text of one variant: "starter" (as committed), "library", or the name of a file in wrong/ or
+// right/.
 std::string variant_of(const Exercise& exercise, const std::string& name);
 
 // The hints of one task, from hints.md: "## 10.1", then one paragraph a hint.

@@ -135,8 +135,8 @@ Grade with_points(const Exercise& exercise, std::vector<CaseResult> cases,
   return grade;
 }
 
-// Runs the cases, and again without those that end the program. `how`: see course/shared/exercise_main.cpp.
-// `said` receives what the program printed in its first run.
+// Runs the cases, and again without those that end the program. `how`: see
+// course/shared/exercise_main.cpp. `said` receives what the program printed in its first run.
 std::vector<CaseResult> run_cases(const std::string& program, double seconds, Wall wall,
                                   const std::string& how = "", std::string* said = nullptr) {
   std::vector<CaseResult> lost;  // the cases that ended the program, in order
@@ -185,7 +185,8 @@ std::string state_of(const std::string& folder) {
   return fmt::format("{}", files);
 }
 
-// Lists this program its cases behind this wall? A machine that is busy must not make the wall weaker.
+// Lists this program its cases behind this wall? A machine that is busy must not make the wall
+// weaker.
 bool works(const std::string& program, Wall wall) {
   const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
   return record.ended && ending.well();

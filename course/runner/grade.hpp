@@ -1,8 +1,9 @@
 // Grading: runs a program of graded cases, and survives whatever a student's code does to it.
 //
-// The program sends a record as it goes (course/shared/record.hpp), so a crash or an endless loop can be pinned on the case
-// that was running. That case has failed; the program is started once more without it, so that one endless loop does not
-// cost the points of the other tasks. Only a record that is closed earns points.
+// The program sends a record as it goes (course/shared/record.hpp), so a crash or an endless loop
+// can be pinned on the case that was running. That case has failed; the program is started once
+// more without it, so that one endless loop does not cost the points of the other tasks. Only a
+// record that is closed earns points.
 //
 // Where the program runs: course/runner/sandbox.hpp.
 #pragma once
@@ -24,21 +25,22 @@ struct CouldNotGrade : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Text from a student's program or file, for a terminal: each control character, which might clear the screen, is a "?".
+// Text from a student's program or file, for a terminal: each control character, which might clear
+// the screen, is a "?".
 std::string printable(std::string text);
 
-// A failed case's message without what only its author knows: where it runs its ranks, and the file that puts the
-// student's functions into its hands.
+// A failed case's message without what only its author knows: where it runs its ranks, and the file
+// that puts the student's functions into its hands.
 std::string in_plain_words(const std::string& text);
 
 struct CaseResult {
-  std::string
-      name;  // "10.1: every rank ends with its chunk": the task's id stands before the colon
+  // "10.1: every rank ends with its chunk": the task's id stands before the colon.
+  std::string name;
   bool passed = false;
   std::string message;  // why not
   int weight = 1;       // see Task
-  bool needs_others =
-      false;  // a file with empty parts passes it too: it counts when the others of its task have passed
+  // A file with empty parts passes it too: it counts when the others of its task have passed.
+  bool needs_others = false;
   std::string task() const { return name.substr(0, name.find(':')); }
 };
 
@@ -66,20 +68,22 @@ constexpr const char* whole_program = "the program";
 // The message of a case that the library's program has and the student's did not come to.
 constexpr const char* did_not_run = "it did not run";
 
-// Each case earns its share of its task's points, by its weight; what a task has earned is rounded down, so only who passes
-// all gets all.
+// Each case earns its share of its task's points, by its weight; what a task has earned is rounded
+// down, so only who passes all gets all.
 Grade grade(const Exercise& exercise, const std::string& program, double seconds = 5,
             std::optional<Wall> wall = {});
 
-// The strongest wall behind which this program, which is to be trusted, lists its cases. Found out once.
+// The strongest wall behind which this program, which is to be trusted, lists its cases. Found out
+// once.
 Wall wall_for(const std::string& program);
 
 // The cases that the starter passes with empty parts.
 std::vector<std::string> passed_by_nothing(const std::string& starter_program, double seconds = 5);
 
-// The same as grade for a student's program. The cases that count are those of the library's program, each once: a student's file
-// may hold others. Whoever loses points loses them to cases that the library's program passes here and now: else throws
-// CouldNotGrade. `by_nothing` are the cases that need the others of their task.
+// The same as grade for a student's program. The cases that count are those of the library's
+// program, each once: a student's file may hold others. Whoever loses points loses them to cases
+// that the library's program passes here and now: else throws CouldNotGrade. `by_nothing` are the
+// cases that need the others of their task.
 Grade fair_grade(const Exercise& exercise, const std::string& program,
                  const std::string& library_program,
                  const std::vector<std::string>& by_nothing = {}, double seconds = 5);

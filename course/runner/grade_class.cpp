@@ -195,7 +195,8 @@ struct Grading {
   }
 };
 
-// The check of one submission in a folder of its own: a copy of the file, the record of hints, the verdict.
+// The check of one submission in a folder of its own: a copy of the file, the record of hints, the
+// verdict.
 class Check {
  public:
   Check(Grading& grading, std::string variant)

@@ -1,15 +1,22 @@
 // `./yotta grade DIR`: grades what a class has handed in, several submissions at once.
 //
-//     DIR/STUDENT/NN_topic/<header>.hpp ──► runner check NN --file COPY --json VERDICT   (a process for each, in a folder of its own)
+//     DIR/STUDENT/NN_topic/<header>.hpp ──► runner check NN --file COPY --json VERDICT   (a process
+//                                                                                        for each,
+//                                                                                        in a
+//                                                                                        folder of
+//                                                                                        its own)
 //                                           │
 //                                           ▼
-//     OUT/students/STUDENT/NN_topic.json, one for each submission, with a key of what was graded and by what
+//     OUT/students/STUDENT/NN_topic.json, one for each submission, with a key of what was graded
+//     and by what
 //                                           │
 //                                           ▼
-//     OUT/grades.json, canvas.csv, moodle.csv, junit.xml; OUT/students/STUDENT/feedback.md, results.json
+//     OUT/grades.json, canvas.csv, moodle.csv, junit.xml; OUT/students/STUDENT/feedback.md,
+//     results.json
 //
-// Whoever is stopped half way starts it again: a result whose key is the same is not made anew. A submission that took too
-// long while others ran is graded once more alone, so that the load of the machine takes no points.
+// Whoever is stopped half way starts it again: a result whose key is the same is not made anew. A
+// submission that took too long while others ran is graded once more alone, so that the load of the
+// machine takes no points.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The marks of a class, in the forms that people and platforms read: a table, JSON, CSV for Canvas and for Moodle, JUnit XML,
-// Gradescope's results.json, and a page for each student.
+// The marks of a class, in the forms that people and platforms read: a table, JSON, CSV for Canvas
+// and for Moodle, JUnit XML, Gradescope's results.json, and a page for each student.
 #pragma once
 
 #include <map>
@@ -36,14 +36,15 @@ nlohmann::json marks_json(const Marks& marks);
 
 // A row for each student, a column for each exercise.
 std::string marks_table(const Marks& marks);
-// Canvas: Student, ID, SIS User ID, SIS Login ID, Section, then a column for each exercise; "Points Possible" is the second row.
-// A student's folder is the login.
+// Canvas: Student, ID, SIS User ID, SIS Login ID, Section, then a column for each exercise; "Points
+// Possible" is the second row. A student's folder is the login.
 std::string canvas_csv(const Marks& marks);
 // Moodle asks at the import which column is the user and which are grades.
 std::string moodle_csv(const Marks& marks);
 // A test suite for each submission, a test case for each graded case.
 std::string junit_xml(const Marks& marks);
-// Of one student. A test for each task, with partial credit. `visibility`: visible, hidden, after_due_date or after_published.
+// Of one student. A test for each task, with partial credit. `visibility`: visible, hidden,
+// after_due_date or after_published.
 nlohmann::json gradescope_results(const Marks& of_student, const std::string& visibility);
 // A page in Markdown for one student.
 std::string feedback(const Marks& of_student, const std::vector<Exercise>& exercises);

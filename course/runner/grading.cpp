@@ -115,7 +115,8 @@ void add_hints(const Exercise& exercise, Verdict& verdict) {
   take_hint_points(exercise, read, verdict.grade);
 }
 
-// It does not compile: the tasks that do without the others, and the points that were earned before.
+// It does not compile: the tasks that do without the others, and the points that were earned
+// before.
 void grade_the_rest(const Exercise& exercise, const Grader& grader, const RunFolder& folder,
                     Verdict& verdict) {
   if (verdict.marks.empty() && !verdict.part_errors.empty()) {

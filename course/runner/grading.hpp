@@ -1,7 +1,9 @@
 // From a student's file to its verdict, whoever asks for it:
 //
-//     file ──► compiled ──► its graded cases ──► points ──► Verdict, and what progress.json keeps of it
-//                  └─ no ──► the errors in plain words, the tasks that compile without the others, the points kept
+//     file ──► compiled ──► its graded cases ──► points ──► Verdict, and what progress.json keeps
+//     of it
+//                  └─ no ──► the errors in plain words, the tasks that compile without the others,
+//                  the points kept
 #pragma once
 
 #include <string>

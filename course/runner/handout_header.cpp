@@ -233,7 +233,8 @@ HandoutHeader cut_for_handout(const std::string& header, const std::vector<size_
 }
 
 std::string handed_out_header() {
-  return R"(// Functions whose bodies are exercises: the compiled library in handout/ has them, in namespace yotta::handed_out.
+  return R"(// Functions whose bodies are exercises: the compiled library in handout/ has them, in
+// namespace yotta::handed_out.
 #pragma once
 
 #include <type_traits>

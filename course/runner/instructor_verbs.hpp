@@ -1,4 +1,5 @@
-// The verbs of whoever teaches with Yotta, on the command line: grade, handout, collect, autograder, similarity.
+// The verbs of whoever teaches with Yotta, on the command line: grade, handout, collect,
+// autograder, similarity.
 #pragma once
 
 namespace CLI {

@@ -1,4 +1,5 @@
-// Where --json FILE goes. FILE is - for standard output: that then gets nothing else, and what is meant for people goes to standard error.
+// Where --json FILE goes. FILE is - for standard output: that then gets nothing else, and what is
+// meant for people goes to standard error.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,5 @@
-// What `./yotta learn` shows: a function from its state and the size of the window to lines of text.
+// What `./yotta learn` shows: a function from its state and the size of the window to lines of
+// text.
 //
 //     Yotta  ███▌        3 of 28 exercises   245 of 2800 points   ...
 //     10 Write the ring   90 minutes, medium   45 of 100 points

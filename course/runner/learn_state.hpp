@@ -1,4 +1,5 @@
-// `./yotta learn` without its terminal: what it knows, and what a key, a saved file or a verdict makes of that.
+// `./yotta learn` without its terminal: what it knows, and what a key, a saved file or a verdict
+// makes of that.
 //
 //     State ── next(state, event) ──► State, effects ── the verb does them ──► events ...
 //       └───── screen(state, width, height), of learn_screen.hpp ──► text
@@ -44,8 +45,8 @@ struct State {
 
   bool grading = false;
   bool graded = false, compiled = true;  // the last verdict
-  std::string verdict,
-      log;  // of the exercise that is shown: what to mend first, and all that was said; empty: none yet
+  // Of the exercise that is shown: what to mend first, and all that was said; empty: none yet.
+  std::string verdict, log;
   std::string note;           // one line for what just happened
   std::string lesson, table;  // texts of the pages of these names
 

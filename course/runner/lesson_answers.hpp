@@ -1,4 +1,5 @@
-// The answers of a lesson's text are folded, so that a reader thinks first. Under each item of "Try" and "Questions" stand
+// The answers of a lesson's text are folded, so that a reader thinks first. Under each item of
+// "Try" and "Questions" stand
 //
 //     <details><summary>Answer</summary>
 //
@@ -6,8 +7,8 @@
 //
 //     </details>
 //
-// with these empty lines: without them Markdown shows what is inside as it is typed. The lines begin at the left, since
-// quotes do.
+// with these empty lines: without them Markdown shows what is inside as it is typed. The lines
+// begin at the left, since quotes do.
 #pragma once
 
 #include <string>

@@ -123,7 +123,8 @@ std::string without_colors(const std::string& text) {
   return plain;
 }
 
-// The fenced blocks whose first line begins with `opening`; what follows it there is the name, and then options.
+// The fenced blocks whose first line begins with `opening`; what follows it there is the name, and
+// then options.
 std::vector<Quote> find_blocks(const std::string& text, const std::string& opening) {
   std::vector<Quote> quotes;
   bool inside = false;

@@ -4,9 +4,10 @@
 //     ring:  rank 0 sent 6000 bytes, rank 1 sent 6000 bytes
 //     ```
 //
-// and its lines must stand in the output, one after the other; "... waits for 0" is the end of a line.
-// Words and whole numbers are compared exactly (how many blanks stand between them does not matter),
-// numbers with a decimal point to three digits, and numbers before a unit of time or of speed not at all.
+// and its lines must stand in the output, one after the other; "... waits for 0" is the end of a
+// line. Words and whole numbers are compared exactly (how many blanks stand between them does not
+// matter), numbers with a decimal point to three digits, and numbers before a unit of time or of
+// speed not at all.
 //
 // What follows the name are the program's options, or another program of the course with its own:
 //
@@ -42,12 +43,14 @@ std::vector<Quote> find_quotes(const std::string& text);
 // The blocks of headers' lines; a header may be quoted several times.
 std::vector<Quote> find_header_quotes(const std::string& text);
 
-// One complaint for each that is not in its header; `library` is the folder that "nn/norm.hpp" lies in.
+// One complaint for each that is not in its header; `library` is the folder that "nn/norm.hpp" lies
+// in.
 std::vector<std::string> compare_header_quotes(const std::string& text, const std::string& library);
 
 bool same_line(const std::string& quoted, const std::string& printed);
 
-// The sets of options that the text's quotes name, each once; first that without any, the lesson as it is.
+// The sets of options that the text's quotes name, each once; first that without any, the lesson as
+// it is.
 std::vector<std::string> option_sets(const std::string& text);
 
 // The course's programs that quotes name: "train".
@@ -56,22 +59,24 @@ std::vector<std::string> other_programs(const std::string& text);
 // What runs them: the lesson's program, or for "train --steps 2" the course's program `train`.
 std::vector<std::string> command_of(const std::string& program, const std::string& options);
 
-// One complaint for each quote with these options that is not in the output, with the line that is most like it.
+// One complaint for each quote with these options that is not in the output, with the line that is
+// most like it.
 std::vector<std::string> compare_quotes(const std::string& text, const std::string& output,
                                         const std::string& options = "");
 
-// The text with every quote with these options replaced by what the program prints now, found by the words around
-// the numbers. Quotes whose words have changed too are left as they are: compare_quotes will name them.
+// The text with every quote with these options replaced by what the program prints now, found by
+// the words around the numbers. Quotes whose words have changed too are left as they are:
+// compare_quotes will name them.
 std::string refresh_quotes(const std::string& text, const std::string& output,
                            const std::string& options = "");
 
-// Runs a lesson's program with each set of options that the text names, and compares; with `refresh` rewrites the quotes
-// in `text` first. The complaints; a run that fails is one.
+// Runs a lesson's program with each set of options that the text names, and compares; with
+// `refresh` rewrites the quotes in `text` first. The complaints; a run that fails is one.
 std::vector<std::string> compare_with_runs(std::string& text, const std::string& program,
                                            bool refresh = false);
 
-// Runs a lesson's program and compares, or with `refresh` rewrites the quotes of its output first. Prints the
-// complaints, those about headers' lines too; returns their number.
+// Runs a lesson's program and compares, or with `refresh` rewrites the quotes of its output first.
+// Prints the complaints, those about headers' lines too; returns their number.
 int check_lesson_text(const std::string& readme, const std::string& program, bool refresh);
 
 }  // namespace runner

@@ -1,5 +1,6 @@
 // The runner: what most verbs of ./yotta hand over to. This file reads the
-// command line and nothing else, because CLI11 takes long to compile; each verb has files of its own.
+// command line and nothing else, because CLI11 takes long to compile; each verb has files of its
+// own.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -165,7 +166,8 @@ void add_completion(CLI::App& app, std::string& folder, int& result) {
       [&] { result = runner::write_completion(verbs_of(app), folder); });
 }
 
-// After the name of a lesson or benchmark every word is the program's own. Takes them off the command line.
+// After the name of a lesson or benchmark every word is the program's own. Takes them off the
+// command line.
 std::vector<std::string> take_program_arguments(std::vector<std::string>& words) {
   if (words.size() < 2 || (words[0] != "lesson" && words[0] != "bench")) return {};
   if (words[1].starts_with("-")) return {};

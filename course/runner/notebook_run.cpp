@@ -99,7 +99,8 @@ NotebookRun run_in_repl(const std::vector<CodeCell>& cells, const NotebookTools&
     write_text(file, numbered(cell));
     input += fmt::format("#include \"{}\"\n{}", file, print_sentinel(cell.number));
   }
-  // At its end clang-repl unloads the cells' code, under threads that stay awake for 5 ms after a matmul.
+  // At its end clang-repl unloads the cells' code, under threads that stay awake for 5 ms after a
+  // matmul.
   write_text(tools.folder + "/input", input + "usleep(20'000);\n");
   std::vector<std::string> command = {tools.repl, "--Xcc=-std=c++20"};
   for (const std::string& flag : tools.flags) command.push_back("--Xcc=" + flag);

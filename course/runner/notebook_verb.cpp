@@ -42,7 +42,8 @@ std::string path_of(const Topic& topic) {
   return fmt::format("{}/notebooks_cpp/{}.ipynb", root, topic.id);
 }
 
-// Writes our kernel, xeus-cpp's own with -O2 -march=native and Yotta's folders, where JUPYTER_PATH finds it first.
+// Writes our kernel, xeus-cpp's own with -O2 -march=native and Yotta's folders, where JUPYTER_PATH
+// finds it first.
 bool have_kernel() {
   return succeeds("command -v jupyter") &&
          succeeds(fmt::format("python3 '{}/notebooks_cpp/kernel.py' '{}'", root, jupyter_folder));
@@ -102,7 +103,8 @@ int report(const Topic& topic, const std::vector<std::string>& complaints) {
   return static_cast<int>(complaints.size());
 }
 
-// A kernel has its own names for cells, as in "input_line_9:4"; where in a cell something happened is not compared.
+// A kernel has its own names for cells, as in "input_line_9:4"; where in a cell something happened
+// is not compared.
 std::vector<CodeCell> without_places(std::vector<CodeCell> cells) {
   const std::regex place("\\S*(cell |input_line_)[0-9]+(:[0-9]+)+");
   for (CodeCell& cell : cells)

@@ -6,8 +6,9 @@
 
 namespace runner {
 
-// Waits for a file's lock and holds it to the end of the object. Programs that are started meanwhile hold it too: so when
-// this one is killed, what it has been building is still waited for. Where files have no locks it does nothing.
+// Waits for a file's lock and holds it to the end of the object. Programs that are started
+// meanwhile hold it too: so when this one is killed, what it has been building is still waited for.
+// Where files have no locks it does nothing.
 class FileLock {
  public:
   explicit FileLock(const std::string& path);
@@ -21,10 +22,12 @@ class FileLock {
   int file_;
 };
 
-// Held by whoever builds in the build folder; ./yotta takes the same. Two Ninjas in one folder spoil it.
+// Held by whoever builds in the build folder; ./yotta takes the same. Two Ninjas in one folder
+// spoil it.
 std::string build_lock();
 
-// A folder of its own for one run, gone at the object's end. Removes what killed runs have left beside it.
+// A folder of its own for one run, gone at the object's end. Removes what killed runs have left
+// beside it.
 class RunFolder {
  public:
   explicit RunFolder(const std::string& parent);
@@ -39,7 +42,8 @@ class RunFolder {
   std::unique_ptr<FileLock> alive_;
 };
 
-// Copies a file to FILE.before, FILE.before.2, ...: the first name that is free. Returns the copy's path.
+// Copies a file to FILE.before, FILE.before.2, ...: the first name that is free. Returns the copy's
+// path.
 std::string keep_copy(const std::string& file);
 
 }  // namespace runner

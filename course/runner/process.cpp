@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
 volatile std::sig_atomic_t noted_signal = 0;
 
-// While it lives these signals are noted and nothing more: a terminal's Ctrl-C reaches us, but not the group of
-// processes that we have started, and we must end that first.
+// While it lives these signals are noted and nothing more: a terminal's Ctrl-C reaches us, but not
+// the group of processes that we have started, and we must end that first.
 class SignalsNoted {
  public:
   SignalsNoted() {

@@ -9,8 +9,8 @@ namespace runner {
 
 using Command = std::vector<std::string>;
 
-// Runs a command with this program's own input and output; returns its exit status, 128 + n after signal n,
-// and 127 when it could not be started.
+// Runs a command with this program's own input and output; returns its exit status, 128 + n after
+// signal n, and 127 when it could not be started.
 int run(const Command& command);
 
 // Becomes the command: the runner's last act. Returns only when it could not be started.
@@ -33,8 +33,8 @@ struct Watched {
   // Every few milliseconds, with the child's id: why it must end now; empty: it may go on.
   std::function<std::string(int)> watch = {};
 };
-// Runs a command in a session of its own. After its seconds, when `watch` says so, or when we are told to end (Ctrl-C), it
-// is killed with all processes of its group.
+// Runs a command in a session of its own. After its seconds, when `watch` says so, or when we are
+// told to end (Ctrl-C), it is killed with all processes of its group.
 Ending run_watched(const Command& command, const Watched& watched);
 Ending run_limited(const Command& command, double seconds, long most_output = 64 * 1024);
 

@@ -1,4 +1,5 @@
-// Programs that run side by side, a few at a time, each with a time limit. Whoever is stopped (Ctrl-C) stops them first.
+// Programs that run side by side, a few at a time, each with a time limit. Whoever is stopped
+// (Ctrl-C) stops them first.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,8 @@ struct PoolJob {
   std::function<void(int status)> ended;
 };
 
-// At most `most` at once, in their order. False: a signal told us to stop, and what had not ended has not called `ended`.
+// At most `most` at once, in their order. False: a signal told us to stop, and what had not ended
+// has not called `ended`.
 bool run_pool(const std::vector<PoolJob>& jobs, int most);
 
 }  // namespace runner

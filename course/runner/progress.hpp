@@ -1,11 +1,14 @@
 // What is remembered of a student's work: one readable file for all exercises, beside the work.
 //
 //     work/progress.json             {"current": "10_collectives",
-//     work/10_collectives/            "exercises": {"10_collectives": {"open task": "10.2", "hints": {"10.1": 2},
-//     work/13_ddp/                                  "last compiled": {"when": ..., "tasks": [...]}, "starter": ...}}}
+//     work/10_collectives/            "exercises": {"10_collectives": {"open task": "10.2",
+//                                     "hints": {"10.1": 2},
+//     work/13_ddp/                                  "last compiled": {"when": ..., "tasks": [...]},
+//                                                   "starter": ...}}}
 //
-// Newer and older versions of the course share it: fields that this one does not know are kept, and what is not as expected
-// counts as not there. It is written to another name and renamed, under a lock: who reads it finds it whole.
+// Newer and older versions of the course share it: fields that this one does not know are kept, and
+// what is not as expected counts as not there. It is written to another name and renamed, under a
+// lock: who reads it finds it whole.
 //
 // Older versions wrote work/10_collectives/.state.json; it is taken over.
 #pragma once
@@ -30,7 +33,8 @@ class Progress {
   std::string text(const char* key) const;
   nlohmann::json value(const char* key) const { return json_.value(key, nlohmann::json()); }
   int hints(const std::string& task) const;  // that were read
-  // The task that --hint and `learn` are about: the first that is not solved. no_open_task: all are.
+  // The task that --hint and `learn` are about: the first that is not solved. no_open_task: all
+  // are.
   std::string open_task(const Exercise& exercise) const;
   // The last version that compiled. None: there was none, or it had none of the tasks of today.
   std::optional<Grade> grade(const Exercise& exercise) const;

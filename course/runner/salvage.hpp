@@ -7,7 +7,8 @@
 //     for (int i = 0; i < p  i++)            not_done("10.2");
 //     // end of exercise 10.2                // end of exercise 10.2
 //
-// So a slip in one task costs nothing of the others. That the rest compiles is the proof that the parts were to blame.
+// So a slip in one task costs nothing of the others. That the rest compiles is the proof that the
+// parts were to blame.
 #pragma once
 
 #include <string>
@@ -19,11 +20,12 @@
 
 namespace runner {
 
-// The parts that the errors name, and those whose brackets do not match: what the compiler says of such a part stands mostly
-// elsewhere. In their order in the file.
+// The parts that the errors name, and those whose brackets do not match: what the compiler says of
+// such a part stands mostly elsewhere. In their order in the file.
 std::vector<std::string> suspects(const std::vector<PartErrors>& errors, const std::string& text);
 
-// `text` with these parts as `starter` has them, and as many lines as before where that is possible: messages name lines.
+// `text` with these parts as `starter` has them, and as many lines as before where that is
+// possible: messages name lines.
 std::string with_starter_parts(const std::string& text, const std::string& starter,
                                const std::vector<std::string>& parts);
 

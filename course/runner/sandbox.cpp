@@ -73,7 +73,8 @@ class Channel {
     }
   }
   const std::string& record() const { return record_; }
-  // The next whole line of what has come; it is taken out of the record. Empty: none, or it is longer.
+  // The next whole line of what has come; it is taken out of the record. Empty: none, or it is
+  // longer.
   std::string take_line(size_t longest) {
     take();
     if (record_.size() > longest) record_.clear();
@@ -134,7 +135,8 @@ void keep_channels_alone(int theirs, int lines) {
   close_range(lines_channel + 1, ~0u, 0);
 }
 
-// A program with kernels asks for its source lines, and may not start addr2line itself: see Sites::said_of.
+// A program with kernels asks for its source lines, and may not start addr2line itself: see
+// Sites::said_of.
 void answer_lines(Channel& talk, const std::string& program) {
   constexpr size_t longest = 4096;
   const std::string asked = talk.take_line(longest);

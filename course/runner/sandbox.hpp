@@ -7,14 +7,16 @@
 //     network        none                                 no sockets                 the user's
 //     processes      none but its own, and starts none    it starts none, and        its session is
 //                                                         signals none               killed
-//     in all three   time, memory, threads, output, open files, no descriptor of ours, no variable of the environment
-//                    but a few
+//     in all three   time, memory, threads, output, open files, no descriptor of ours, no variable
+//                    of the environment but a few
 //
-// The first one that works here is taken, and the verdict names it. bubblewrap is the program bwrap, with the filter of
-// system calls that seccomp is, too. Where a container forbids namespaces it does not work.
+// The first one that works here is taken, and the verdict names it. bubblewrap is the program
+// bwrap, with the filter of system calls that seccomp is, too. Where a container forbids namespaces
+// it does not work.
 //
-// What it does not stop: what the program does to itself, in its own memory. With `limits` it stops no program that leaves
-// its session or signals us: there vetting (course/runner/vet.hpp) is the wall.
+// What it does not stop: what the program does to itself, in its own memory. With `limits` it stops
+// no program that leaves its session or signals us: there vetting (course/runner/vet.hpp) is the
+// wall.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +44,9 @@ struct Sandboxed {
   std::string record;  // what the program has said by its channel
 };
 
-// Runs a program with the words CHANNEL WORDS..., where CHANNEL is the number of a descriptor on which `key` waits, and what
-// the program writes there becomes its record. `limits` also hold for all that it starts.
+// Runs a program with the words CHANNEL WORDS..., where CHANNEL is the number of a descriptor on
+// which `key` waits, and what the program writes there becomes its record. `limits` also hold for
+// all that it starts.
 Sandboxed run_sandboxed(const std::string& program, const std::vector<std::string>& words,
                         const std::string& key, const Limits& limits, Wall wall);
 

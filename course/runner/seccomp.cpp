@@ -27,7 +27,8 @@ constexpr uint32_t machine = 0;  // not known: no filter
 #endif
 
 constexpr uint32_t first_x32_call = 0x40000000;  // the same calls once more, on x86-64
-// From here on calls are newer than this list, as fchmodat2 is: programs do without. They have the same numbers everywhere.
+// From here on calls are newer than this list, as fchmodat2 is: programs do without. They have the
+// same numbers everywhere.
 constexpr uint32_t first_newer_call = 450;
 
 constexpr uint32_t never[] = {
@@ -229,7 +230,8 @@ std::vector<sock_filter> filter_of_calls(bool alone) {
   for (const uint32_t call : never) filter.refuse(call);
   // Who owns a descriptor is sent a signal when something comes by it: the grader would be.
   filter.refuse_among(__NR_fcntl, /*these=*/true, {F_SETOWN, F_SETSIG, F_SETOWN_EX});
-  // What else there is owns descriptors too, types into terminals and changes files that are only read.
+  // What else there is owns descriptors too, types into terminals and changes files that are only
+  // read.
   filter.refuse_among(__NR_ioctl, /*these=*/false,
                       {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX});
   // Of shared pages nobody knows who holds them once they are not mapped.

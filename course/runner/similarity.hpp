@@ -4,10 +4,11 @@
 //                         ──► a hash of every `gram` tokens in a row
 //                         ──► fingerprints: of every `window` hashes in a row the least
 //
-// Two copies that share gram + window - 1 tokens in a row share a fingerprint, wherever it stands and however names were
-// changed. What the starter holds does not count. Like solutions of a short task are alike without being copied: a person
-// reads the lines that are shared, and decides.
-// Reference: Schleimer, Wilkerson & Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003.
+// Two copies that share gram + window - 1 tokens in a row share a fingerprint, wherever it stands
+// and however names were changed. What the starter holds does not count. Like solutions of a short
+// task are alike without being copied: a person reads the lines that are shared, and decides.
+// Reference: Schleimer, Wilkerson & Aiken, "Winnowing: local algorithms for document
+// fingerprinting", SIGMOD 2003.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,8 @@ namespace {
 
 enum class Kind { heading, text, items, figure, folded };
 
-// Lines of a page that belong together: a paragraph, a list, a fenced block, a table, a formula, a picture.
+// Lines of a page that belong together: a paragraph, a list, a fenced block, a table, a formula, a
+// picture.
 struct Block {
   Kind kind;
   std::string text;
@@ -76,7 +77,8 @@ std::string in_one_line(const std::string& text) {
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
-// A paragraph's sentences. One ends at a full stop, a question mark or a colon with a capital behind it.
+// A paragraph's sentences. One ends at a full stop, a question mark or a colon with a capital
+// behind it.
 std::vector<std::string> sentences_of(const std::string& paragraph) {
   static const std::regex end(R"([.?:!][)\*"`]*( )(?=[A-Z`\*]))");
   std::string text = in_one_line(paragraph);
@@ -113,7 +115,8 @@ std::string plain_fence(const std::string& figure) {
   return std::regex_replace(figure, fence, "```{.$1}", std::regex_constants::format_first_only);
 }
 
-// The slides of one section, which has this heading. Its first words wait for what follows: a figure stands below them.
+// The slides of one section, which has this heading. Its first words wait for what follows: a
+// figure stands below them.
 class Section {
  public:
   explicit Section(std::string heading) : heading_(std::move(heading)) {}

@@ -1,10 +1,11 @@
 // The verb `slides`: a deck of one lesson, made from its pictures, numbers and formulas.
 //
-//     lessons/13_ddp/README.md ── slides_of ──► Markdown, a "##" a slide ── pandoc ──► one HTML file
+//     lessons/13_ddp/README.md ── slides_of ──► Markdown, a "##" a slide ── pandoc ──► one HTML
+//     file
 //
-// A section of the lesson gives one slide of its first words, and one of each picture, output, listing, table and formula
-// with the sentence before it. What is folded away (letters, answers) stays out. The HTML holds its pictures and needs
-// no network; the arrow keys turn the pages.
+// A section of the lesson gives one slide of its first words, and one of each picture, output,
+// listing, table and formula with the sentence before it. What is folded away (letters, answers)
+// stays out. The HTML holds its pictures and needs no network; the arrow keys turn the pages.
 #pragma once
 
 #include <string>

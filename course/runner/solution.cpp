@@ -114,8 +114,8 @@ Words archives_of(const Words& link) {
   return archives;
 }
 
-// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp. Compiled apart, so that what
-// is graded does not depend on it.
+// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp.
+// Compiled apart, so that what is graded does not depend on it.
 std::vector<Refusal> refused_constants(const Measure& measure, const std::string& file,
                                        const std::string& folder, Words command) {
   const std::string text = header_of_constants(measure, read_text(folder + "/solution.d"));

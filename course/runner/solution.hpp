@@ -4,9 +4,10 @@
 //                                         ├──► RUN/program
 //     adapter, the student's file ──► RUN/solution.o    by us, at every check; both are vetted
 //
-// Ninja goes by time stamps, and has one place for each result. A student's file may be replaced by an older one, and
-// several may be graded at once. So Ninja only says with which commands it would compile and link the target
-// exercise_NN_topic_student; we run them with other places, whatever was built before.
+// Ninja goes by time stamps, and has one place for each result. A student's file may be replaced by
+// an older one, and several may be graded at once. So Ninja only says with which commands it would
+// compile and link the target exercise_NN_topic_student; we run them with other places, whatever
+// was built before.
 #pragma once
 
 #include <string>
@@ -25,11 +26,13 @@ struct BuildCommands {
   Words compile, link;
 };
 
-// The words of a command as a shell reads them: blanks between them, quotation marks and backslashes undone.
+// The words of a command as a shell reads them: blanks between them, quotation marks and
+// backslashes undone.
 Words shell_words(const std::string& command);
 
-// Of the commands that Ninja lists for `program`, one a line: those that compile and link `object`, for the file `solution`
-// and with their results in `folder`. Throws CouldNotGrade when they are not there.
+// Of the commands that Ninja lists for `program`, one a line: those that compile and link `object`,
+// for the file `solution` and with their results in `folder`. Throws CouldNotGrade when they are
+// not there.
 BuildCommands commands_for(const std::string& listed, const std::string& object,
                            const std::string& program, const std::string& solution,
                            const std::string& folder);
@@ -47,8 +50,9 @@ struct Built {
   std::string log;      // of the compiler
   std::string refused;  // why: see course/runner/vet.hpp
 };
-// After build_grader. Text and object are vetted before they are linked. A text that does not compile is not refused, for a
-// bracket too many looks like code in the wrong place; but lines for the preprocessor are judged before it is compiled.
+// After build_grader. Text and object are vetted before they are linked. A text that does not
+// compile is not refused, for a bracket too many looks like code in the wrong place; but lines for
+// the preprocessor are judged before it is compiled.
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder);
 
 }  // namespace runner

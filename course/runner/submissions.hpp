@@ -1,7 +1,9 @@
-// What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, or the same below DIR/STUDENT/work.
+// What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, or the same below
+// DIR/STUDENT/work.
 //
-// A student's folder comes from a stranger. Only regular files that lie in it are read: a link that leads elsewhere, a pipe
-// or a file of many megabytes is refused, and so is a link to another student's file.
+// A student's folder comes from a stranger. Only regular files that lie in it are read: a link that
+// leads elsewhere, a pipe or a file of many megabytes is refused, and so is a link to another
+// student's file.
 #pragma once
 
 #include <string>
@@ -19,7 +21,8 @@ struct Submission {
   Handed handed = Handed::nothing;
   std::string why = {};   // if there is no file to grade
   std::string text = {};  // of the file
-  // Which hints were read: .state.json beside the file, and progress.json one folder up. Mostly empty.
+  // Which hints were read: .state.json beside the file, and progress.json one folder up. Mostly
+  // empty.
   std::string state = {}, progress = {};
 };
 
@@ -29,13 +32,13 @@ constexpr long most_source_bytes = 1 << 20;
 std::vector<Exercise> handed_in_exercises(const std::string& folder,
                                           const std::vector<Exercise>& exercises);
 
-// The exercises of these numbers or names, in their order; of none: those of handed_in_exercises. Throws std::runtime_error if
-// there is no such exercise.
+// The exercises of these numbers or names, in their order; of none: those of handed_in_exercises.
+// Throws std::runtime_error if there is no such exercise.
 std::vector<Exercise> chosen_exercises(const std::vector<std::string>& names,
                                        const std::string& folder);
 
-// One for each student and exercise, in the order of their names. Throws std::runtime_error if there is no such folder or
-// no student in it.
+// One for each student and exercise, in the order of their names. Throws std::runtime_error if
+// there is no such folder or no student in it.
 std::vector<Submission> find_submissions(const std::string& folder,
                                          const std::vector<Exercise>& exercises);
 

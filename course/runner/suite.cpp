@@ -47,14 +47,15 @@ std::string without_entities(std::string text) {
   return text;
 }
 
-// Later news of the same case replaces earlier news only when it is worse: under MPI each rank reports.
+// Later news of the same case replaces earlier news only when it is worse: under MPI each rank
+// reports.
 void merge(Outcome& known, const Outcome& news) {
   if (known.status == Status::failed) return;
   if (news.status == Status::failed || known.status == Status::passed) known = news;
 }
 
-// Adds the cases of one record (see tests/support/main.cpp). Returns "" when the program came to its end,
-// or else the case it was in.
+// Adds the cases of one record (see tests/support/main.cpp). Returns "" when the program came to
+// its end, or else the case it was in.
 std::string read_record(const fs::path& path, const std::string& test,
                         std::vector<Outcome>& outcomes) {
   std::map<std::string, size_t> known;  // cases another rank has reported
@@ -87,7 +88,8 @@ std::string read_record(const fs::path& path, const std::string& test,
   return inside;
 }
 
-// Adds what the records of one test program say, and a failure of its own when ctest saw one they do not.
+// Adds what the records of one test program say, and a failure of its own when ctest saw one they
+// do not.
 void add_cases(const fs::path& folder, const std::string& test, bool ctest_passed,
                std::vector<Outcome>& outcomes) {
   const size_t before = outcomes.size();

@@ -25,7 +25,8 @@ struct Outcome {
 // Reads what ctest wrote (ctest.xml) and the records the test programs left beside it.
 std::vector<Outcome> read_outcomes(const std::string& folder);
 
-// Builds, runs, prints the closing summary; returns 0 only when nothing failed and something passed.
+// Builds, runs, prints the closing summary; returns 0 only when nothing failed and something
+// passed.
 int test_everything(const SuiteOptions& options);
 
 }  // namespace runner

@@ -1,5 +1,6 @@
-// A terminal for a program that draws the whole window and reads single keys. However the program ends (return, exception, Ctrl-C,
-// SIGTERM, a crash), the terminal is as it was before; after Ctrl-Z and `fg` it is drawn again.
+// A terminal for a program that draws the whole window and reads single keys. However the program
+// ends (return, exception, Ctrl-C, SIGTERM, a crash), the terminal is as it was before; after
+// Ctrl-Z and `fg` it is drawn again.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +10,8 @@
 
 namespace runner {
 
-// Keys in what a terminal sends: "n", "up", "down", "pageup", "pagedown", "enter", "escape", "backspace". Others are left out.
+// Keys in what a terminal sends: "n", "up", "down", "pageup", "pagedown", "enter", "escape",
+// "backspace". Others are left out.
 std::vector<std::string> keys_of(const std::string& bytes);
 
 class Terminal {

@@ -1,4 +1,5 @@
-// What there is to run: the lessons of lessons/ and the benchmarks of bench/, found by number or name.
+// What there is to run: the lessons of lessons/ and the benchmarks of bench/, found by number or
+// name.
 #pragma once
 
 #include <stdexcept>
@@ -30,8 +31,8 @@ const Topic& choose(const std::vector<Topic>& topics, std::string_view word, std
 // How many letters must be changed, added or removed to turn a into b.
 int edit_distance(std::string_view a, std::string_view b);
 
-// Builds one target of the release build. Progress goes to standard error, so that a program's output can be piped; if there is
-// nothing to build, nothing is said. 0: it is built.
+// Builds one target of the release build. Progress goes to standard error, so that a program's
+// output can be piped; if there is nothing to build, nothing is said. 0: it is built.
 int build(const std::string& target);
 
 // The verbs. An empty name lists what there is; json, when given, receives the list as a file.

@@ -29,7 +29,8 @@ std::string more_lines(size_t count) {
   return fmt::format("{} more line{}", count, count == 1 ? "" : "s");
 }
 
-// A text's first lines, indented, that take at most `most` lines of the screen; at least one of them.
+// A text's first lines, indented, that take at most `most` lines of the screen; at least one of
+// them.
 std::string first_lines(const std::string& text, int most) {
   const size_t letters = most == 1 ? 70 : most <= 3 ? width - 8 : 2 * width;
   std::string out;

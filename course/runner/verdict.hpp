@@ -19,8 +19,8 @@ struct HintsRead {
 
 struct Verdict {
   std::string file;
-  Grade
-      grade;  // if the file does not compile: of what compiles, of the last version that did, or no points
+  // If the file does not compile: of what compiles, of the last version that did, or no points.
+  Grade grade;
   std::string compile_errors;           // as the compiler says them; empty: it compiles
   std::vector<PartErrors> part_errors;  // the same, by part
   std::vector<PartErrors> warnings;     // of a file that compiles
@@ -42,14 +42,15 @@ struct Shown {
   bool all = false;  // every failure, all that the compiler said and all that the program printed
 };
 
-// The tasks' table, the first message of each task that is not solved, the points; or the errors and the points that stay.
-// At most verdict_lines of some 120 letters, unless all is to be shown.
+// The tasks' table, the first message of each task that is not solved, the points; or the errors
+// and the points that stay. At most verdict_lines of some 120 letters, unless all is to be shown.
 constexpr int verdict_lines = 40;
 std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const Shown& shown = {});
 nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict);
 
-// A grade's tasks, to be kept for when the file does not compile, and back. Tasks are found by their ids; where one has other
-// points now, it keeps its share. None: the exercise has none of those tasks.
+// A grade's tasks, to be kept for when the file does not compile, and back. Tasks are found by
+// their ids; where one has other points now, it keeps its share. None: the exercise has none of
+// those tasks.
 nlohmann::json kept_tasks(const Grade& grade);
 std::optional<Grade> grade_of_kept(const Exercise& exercise, const nlohmann::json& kept);
 

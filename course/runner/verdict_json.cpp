@@ -51,7 +51,8 @@ std::string verdict_word(const Verdict& verdict) {
   return verdict.complete() ? "complete" : "partial";
 }
 
-// A task as it was kept. Where it has other points today, it has its share of them. False: it is not as it should be.
+// A task as it was kept. Where it has other points today, it has its share of them. False: it is
+// not as it should be.
 bool take_kept(const nlohmann::json& task, TaskResult& result) {
   TaskResult kept = result;
   try {

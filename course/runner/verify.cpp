@@ -16,7 +16,8 @@ namespace {
 constexpr double build_seconds = 1800, proof_seconds = 600;
 constexpr const char* program = YOTTA_BUILD_DIR "/tests/course/exercise_proof";
 
-// Empty, or what the compiler said. The number of wrong solutions decides whether there is such a program.
+// Empty, or what the compiler said. The number of wrong solutions decides whether there is such a
+// program.
 std::string build_error(const Exercise& exercise) {
   std::vector<std::string> command = {"cmake", "--build", YOTTA_BUILD_DIR, "--target",
                                       "exercise_proof"};

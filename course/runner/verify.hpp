@@ -1,9 +1,9 @@
 // For authors: `./yotta exercise verify [NN]` proves that an exercise is fair.
 //
-// The proofs are the cases of tests/course/exercise_proof.cpp, the same that the suite runs: the starter is a fresh cut and
-// fails every case, the library earns all points, each wrong solution is rejected by its case with its words, each right one
-// earns all points, hints and statement are in order. This builds the exercise's programs and runs
-// them, one proof per line.
+// The proofs are the cases of tests/course/exercise_proof.cpp, the same that the suite runs: the
+// starter is a fresh cut and fails every case, the library earns all points, each wrong solution is
+// rejected by its case with its words, each right one earns all points, hints and statement are in
+// order. This builds the exercise's programs and runs them, one proof per line.
 #pragma once
 
 #include <string>

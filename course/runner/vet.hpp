@@ -1,20 +1,28 @@
-// Vetting: what a student's file may not hold is refused before it runs. A refused file has no points.
+// Vetting: what a student's file may not hold is refused before it runs. A refused file has no
+// points.
 //
-//     the text, before it is compiled     no line for the preprocessor but includes of known headers; code only in
-//                                         namespace yotta::student; no asm, no extern "C", no attributes of the compiler's;
-//                                         no name of the library that the exercise is about
-//     what the compiler says             no use of a constexpr function that the exercise is about, or of one that calls it:
-//                                         computed while compiling, it leaves no symbol (vet_constants.cpp)
-//     the object, before it is linked     no call that ends the program, starts processes or threads, sleeps, opens files or
-//                                         clears a ledger; nothing of the library that the exercise is about, by whatever
-//                                         name, and nothing that calls it (call_graph.hpp); no symbol of its own outside of the namespace; nothing that runs before main()
+//     the text, before it is compiled     no line for the preprocessor but includes of known
+//                                         headers; code only in namespace yotta::student; no asm,
+//                                         no extern "C", no attributes of the compiler's; no name
+//                                         of the library that the exercise is about
+//     what the compiler says             no use of a constexpr function that the exercise is about,
+//                                        or of one that calls it:
+//                                         computed while compiling, it leaves no symbol
+//                                         (vet_constants.cpp)
+//     the object, before it is linked     no call that ends the program, starts processes or
+//                                         threads, sleeps, opens files or clears a ledger; nothing
+//                                         of the library that the exercise is about, by whatever
+//                                         name, and nothing that calls it (call_graph.hpp); no
+//                                         symbol of its own outside of the namespace; nothing that
+//                                         runs before main()
 //
-// What the library's own solution and the starter need is always allowed: their objects are the measure. A right solution
-// that is written differently passes: it calls the standard library and the rest of Yotta as it likes.
+// What the library's own solution and the starter need is always allowed: their objects are the
+// measure. A right solution that is written differently passes: it calls the standard library and
+// the rest of Yotta as it likes.
 //
-// What it does not stop: an address that is computed and called, or memory of the program's that is overwritten. Behind it
-// stands the sandbox (course/runner/sandbox.hpp), which keeps harm away; in its own memory a program may still cheat, and who
-// reads the file sees it.
+// What it does not stop: an address that is computed and called, or memory of the program's that is
+// overwritten. Behind it stands the sandbox (course/runner/sandbox.hpp), which keeps harm away; in
+// its own memory a program may still cheat, and who reads the file sees it.
 #pragma once
 
 #include <set>
@@ -36,7 +44,8 @@ bool at_once(const std::vector<Refusal>& refusals);
 // One a line, the first five: "line 12: ...".
 std::string refusals_text(const std::vector<Refusal>& refusals);
 
-// The names of functions and classes that a text in namespace yotta or yotta::student defines: "Ddp", "detail::sum".
+// The names of functions and classes that a text in namespace yotta or yotta::student defines:
+// "Ddp", "detail::sum".
 std::set<std::string> defined_names(const std::string& header);
 // Is a path below yotta one of these names, or what belongs to one: "Ddp::finish"?
 bool is_graded(const std::string& path, const std::set<std::string>& graded);
@@ -56,9 +65,10 @@ Measure measure_of(const Exercise& exercise);
 // What is wrong with a student's text.
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure);
 
-// For the compiler, before it sees a student's file: a header that declares the library's constexpr functions that the
-// exercise is about once more, as deprecated, and those that call them; empty: there are none. Of the headers among
-// `dependencies`, the compiler's list of what the file includes: no other can be used.
+// For the compiler, before it sees a student's file: a header that declares the library's constexpr
+// functions that the exercise is about once more, as deprecated, and those that call them; empty:
+// there are none. Of the headers among `dependencies`, the compiler's list of what the file
+// includes: no other can be used.
 std::string header_of_constants(const Measure& measure, const std::string& dependencies);
 // What GCC then says of their uses in `file`. Clang ignores such a declaration.
 std::vector<Refusal> vet_constants(const std::string& log, const std::string& file);
@@ -77,7 +87,8 @@ std::vector<Symbol> symbols_of(const std::string& object);
 std::set<std::string> detours_to(const std::set<std::string>& parts,
                                  const std::vector<std::string>& archives);
 
-// Calls it functions of the library that the right solutions do not call? Else there is no detour to look for.
+// Calls it functions of the library that the right solutions do not call? Else there is no detour
+// to look for.
 bool calls_more_of_library(const std::vector<Symbol>& object, const std::vector<Symbol>& reference);
 
 // What is wrong with a student's object, beside these of right solutions.

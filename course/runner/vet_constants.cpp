@@ -1,6 +1,7 @@
-// What the compiler computes leaves no symbol: `constexpr auto t = ring_bytes_sent(4, 0, 10, 8);` above the student's own
-// function of this name calls the library's. So the compiler itself says which function a name means: the library's are
-// declared again with [[deprecated]], and a warning at a line of the student's is a use.
+// What the compiler computes leaves no symbol: `constexpr auto t = ring_bytes_sent(4, 0, 10, 8);`
+// above the student's own function of this name calls the library's. So the compiler itself says
+// which function a name means: the library's are declared again with [[deprecated]], and a warning
+// at a line of the student's is a use.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -67,7 +68,8 @@ std::string declaration_of(const Tokens& tokens, size_t begin, size_t end) {
   return text;
 }
 
-// The name of the function that these words declare, if it is constexpr, neither a template nor a member; else "".
+// The name of the function that these words declare, if it is constexpr, neither a template nor a
+// member; else "".
 std::string constexpr_name(const Tokens& tokens, size_t begin, size_t end) {
   bool computed = false;
   for (size_t i = begin; i + 1 < end; ++i) {

@@ -26,8 +26,8 @@ std::string demangled(const std::string& name) {
   return text == nullptr ? name : text.get();
 }
 
-// The names of a mangled symbol's nesting: _ZNK5yotta6Ledger5resetEv -> yotta, Ledger, reset. Of a virtual table, a guard or
-// what is local to a function too.
+// The names of a mangled symbol's nesting: _ZNK5yotta6Ledger5resetEv -> yotta, Ledger, reset. Of a
+// virtual table, a guard or what is local to a function too.
 std::vector<std::string> nesting(const std::string& symbol) {
   std::vector<std::string> names;
   if (!symbol.starts_with("_Z")) return names;
@@ -149,8 +149,8 @@ std::string why_not_call(const std::string& name) {
   return "it is not among the calls of C that a graded function may need";
 }
 
-// Why a function may not be called that changes the ledger, or puts another in its place. Constructors and destructors change
-// only a ledger of one's own.
+// Why a function may not be called that changes the ledger, or puts another in its place.
+// Constructors and destructors change only a ledger of one's own.
 std::string why_not_counts(const std::string& symbol, const std::vector<std::string>& names) {
   const auto changes = [&](const std::string& mangled_class) {
     const std::string member = "_ZN5yotta" + mangled_class;
@@ -239,7 +239,8 @@ class ObjectVet {
   }
 
  private:
-  // Bytes of code that initialise global objects. Of two references each function counts once, at its largest.
+  // Bytes of code that initialise global objects. Of two references each function counts once, at
+  // its largest.
   static long before_main(const std::vector<Symbol>& object) {
     std::map<std::string, long> sizes;
     for (const Symbol& one : object)

@@ -21,8 +21,9 @@ using Tokens = std::vector<CppToken>;
 
 constexpr size_t most_refusals = 5;
 
-// Standard headers with which a function can compute and print. What is left out opens files, starts threads, jumps,
-// catches signals, or calls the kernel, as <barrier>, <latch> and <semaphore> do.
+// Standard headers with which a function can compute and print. What is left out opens files,
+// starts threads, jumps, catches signals, or calls the kernel, as <barrier>, <latch> and
+// <semaphore> do.
 const std::set<std::string>& known_headers() {
   static const std::set<std::string> known = [] {
     std::istringstream all(
@@ -101,7 +102,8 @@ class TextVet {
     if (line == 0 && !tokens_.empty()) line = tokens_[std::min(at_, tokens_.size() - 1)].line;
     refusals_.push_back({line, why, false});
   }
-  // What may be a line for the preprocessor: it could include any file, and errors would show its lines.
+  // What may be a line for the preprocessor: it could include any file, and errors would show its
+  // lines.
   void refuse_at_once(const std::string& why, int line = 0) {
     refuse(why, line);
     refusals_.back().at_once = true;
@@ -261,7 +263,8 @@ class TextVet {
     return false;
   }
 
-  // All of [[nodiscard, gnu::weak]]; what stands in round brackets belongs to the attribute before it.
+  // All of [[nodiscard, gnu::weak]]; what stands in round brackets belongs to the attribute before
+  // it.
   void vet_attributes() {
     int parentheses = 0;
     for (size_t i = at_ + 2; i < tokens_.size() && text_at(i) != "]"; ++i) {
@@ -282,7 +285,8 @@ class TextVet {
   int code_depth_ = 0;  // of these brackets, those from the first that opens no namespace
 };
 
-// The namespaces that a bracket opens: "a::b" of `namespace a::b {`; empty: it opens something else.
+// The namespaces that a bracket opens: "a::b" of `namespace a::b {`; empty: it opens something
+// else.
 std::string namespace_of(const Tokens& tokens, size_t brace) {
   std::string name;
   for (size_t i = brace; i-- > 0;) {
@@ -325,7 +329,8 @@ struct Body {
   std::string name() const { return path.substr(path.rfind(':') + 1); }
 };
 
-// Of the name at `i`, with the class that it belongs to: "Ddp::finish"; empty: it is no definition's name.
+// Of the name at `i`, with the class that it belongs to: "Ddp::finish"; empty: it is no
+// definition's name.
 std::string defined_path(const Tokens& tokens, size_t i) {
   if (is_defined_at(tokens, i)) return tokens[i].text;
   const bool is_member = i >= 2 && i + 1 < tokens.size() && tokens[i + 1].text == "(" &&

@@ -1,6 +1,7 @@
-// Notices that a file was saved: by the system's events where there are some (inotify), and by looking at it now and then, for
-// network folders and containers have none. Editors write in several steps, so a change counts once the file has been left alone
-// for a moment, and only if it holds something else.
+// Notices that a file was saved: by the system's events where there are some (inotify), and by
+// looking at it now and then, for network folders and containers have none. Editors write in
+// several steps, so a change counts once the file has been left alone for a moment, and only if it
+// holds something else.
 #pragma once
 
 #include <chrono>

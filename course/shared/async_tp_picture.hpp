@@ -1,6 +1,6 @@
-// The pictures of lesson 22. One: which rank multiplies which piece in which step, recorded from a run of the two functions
-// of parallel/async_tp.hpp. Two: what rank 0 of four computes and what travels to it, from the timelines of an
-// all_gather with its matmul, whole and in pieces.
+// The pictures of lesson 22. One: which rank multiplies which piece in which step, recorded from a
+// run of the two functions of parallel/async_tp.hpp. Two: what rank 0 of four computes and what
+// travels to it, from the timelines of an all_gather with its matmul, whole and in pieces.
 //
 // The files in course/pictures/ are what `./yotta lesson 22 -- --draw 1` writes.
 #pragma once

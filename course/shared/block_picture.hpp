@@ -5,8 +5,9 @@
 //     │ q, k, v ─────────> x ───────────────────> dx; dW, db  │
 //     ▼ ...                                       ...         │
 //
-// The layer itself says what it keeps: a block without data is run forward, and its Saved is read. Bars are as long as bytes.
-// The file in course/pictures/ is what `./yotta lesson 12 -- --draw 1` writes.
+// The layer itself says what it keeps: a block without data is run forward, and its Saved is read.
+// Bars are as long as bytes. The file in course/pictures/ is what `./yotta lesson 12 -- --draw 1`
+// writes.
 #pragma once
 
 #include <cstdint>

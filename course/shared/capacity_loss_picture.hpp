@@ -1,4 +1,5 @@
-// What a capacity costs in loss: runs of `train` that were measured once and are stored, and their picture.
+// What a capacity costs in loss: runs of `train` that were measured once and are stored, and their
+// picture.
 #pragma once
 
 #include <string>
@@ -6,7 +7,8 @@
 
 namespace yotta {
 
-// bench/results/expert_capacity.csv, which says how it was made: the loss on text that a run has not seen.
+// bench/results/expert_capacity.csv, which says how it was made: the loss on text that a run has
+// not seen.
 struct CapacityRun {
   double factor = 0;  // 0: nothing is dropped
   int seed = 0;

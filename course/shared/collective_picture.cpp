@@ -175,8 +175,8 @@ unsigned& held_by(Holdings& held, int rank, int chunk) {
   return held[static_cast<size_t>(rank)][static_cast<size_t>(chunk)];
 }
 
-// How far apart ranks and panels are, where a panel's ranks begin below its title, and whether all messages come from the
-// rank to the left.
+// How far apart ranks and panels are, where a panel's ranks begin below its title, and whether all
+// messages come from the rank to the left.
 struct PanelForm {
   double rank_pitch, panel_pitch, ranks_at;
   bool from_left;
@@ -271,7 +271,8 @@ std::string halving_title(int round, int rounds, const std::vector<CollectiveMes
                      round <= half ? round : round - half, one->from ^ one->to);
 }
 
-// What the ranks have after a round. In the halving a rank adds what comes, and is done with what it sends.
+// What the ranks have after a round. In the halving a rank adds what comes, and is done with what
+// it sends.
 void apply_round(int round, int rounds, const std::vector<CollectiveMessage>& all, Holdings& held) {
   for (const CollectiveMessage& message : all) {
     if (message.round != round) continue;

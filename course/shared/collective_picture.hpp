@@ -16,8 +16,8 @@
 
 namespace yotta {
 
-// One chunk in a message of a collective: in which round it arrives (the first is 1), and whose numbers of which chunk it
-// carries. A message of several chunks is as many of these.
+// One chunk in a message of a collective: in which round it arrives (the first is 1), and whose
+// numbers of which chunk it carries. A message of several chunks is as many of these.
 struct CollectiveMessage {
   int round, from, to, chunk;
   unsigned whose;  // bit r: rank r's
@@ -28,7 +28,8 @@ struct CollectiveMessage {
 // An all_reduce in place, such as all_reduce_ring.
 using AllReduce = std::function<void(Channel&, Data, ReduceOp)>;
 
-// The messages of an all_reduce of `chunks` numbers on p ranks, by round, sender and chunk. A message takes a round.
+// The messages of an all_reduce of `chunks` numbers on p ranks, by round, sender and chunk. A
+// message takes a round.
 std::vector<CollectiveMessage> collective_messages(int p, int chunks, const AllReduce& all_reduce);
 
 std::string ring_svg();

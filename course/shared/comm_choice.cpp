@@ -149,8 +149,8 @@ struct CommChoice::State {
            "YOTTA_JOB_KEY, or YOTTA_RENDEZVOUS_FILE",
            launch->launcher);
     end_with_launcher();
-    // A process that does not find the others prints its own error, or leaves it to the process that
-    // has started all: many of them say the same.
+    // A process that does not find the others prints its own error, or leaves it to the process
+    // that has started all: many of them say the same.
     OwnWords words(tcp->rank);
     console::muted() = words.has_listener();
     try {

@@ -1,14 +1,16 @@
 // --comm, as lessons and train have it: what the ranks are.
 //
 //     ./yotta lesson 13                        ranks are threads
-//     ./yotta lesson 13 -- --comm mpi          starts mpirun, which starts this program once per rank
+//     ./yotta lesson 13 -- --comm mpi          starts mpirun, which starts this program once per
+//                                              rank
 //     ./yotta lesson 13 -- --comm tcp          the same without MPI: starts the processes itself
-//     mpirun -n 4 .../lesson_13_ddp            ranks are the processes; also with srun and torchrun; with GPUs by NCCL
+//     mpirun -n 4 .../lesson_13_ddp            ranks are the processes; also with srun and
+//                                              torchrun; with GPUs by NCCL
 //
 //     CommChoice comm;                         from here on only process 0 prints
 //     comm.add_option(options);                before the command line is parsed
-//     comm.start(argc, argv, ranks);           after it: becomes mpirun or a launcher, joins the other processes, or
-//                                              does nothing
+//     comm.start(argc, argv, ranks);           after it: becomes mpirun or a launcher, joins the
+//                                              other processes, or does nothing
 //     ... the program ...
 //     comm.finish(error);                      waits for the others
 #pragma once

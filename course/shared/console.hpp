@@ -19,14 +19,15 @@ namespace yotta::console {
 
 enum class Color { none, bold, dim, red, green, yellow, blue, cyan };
 
-// Whether somebody at a terminal reads a stream: directly, or through mpirun, which gives us a terminal of
-// its own, whoever reads what it passes on (hand_on_terminals).
+// Whether somebody at a terminal reads a stream: directly, or through mpirun, which gives us a
+// terminal of its own, whoever reads what it passes on (hand_on_terminals).
 inline bool is_terminal(std::FILE* stream) {
   const char* const handed_on = std::getenv("YOTTA_TERMINALS");
   if (handed_on == nullptr) return isatty(fileno(stream)) != 0;
   return std::strchr(handed_on, '0' + fileno(stream)) != nullptr;
 }
-// Tells the programs that this one starts which of its streams, whose output it passes on, are terminals.
+// Tells the programs that this one starts which of its streams, whose output it passes on, are
+// terminals.
 inline void hand_on_terminals() {
   std::string numbers;
   for (std::FILE* stream : {stdout, stderr})
@@ -34,8 +35,8 @@ inline void hand_on_terminals() {
   setenv("YOTTA_TERMINALS", numbers.c_str(), 0);
 }
 
-// Of several processes that run the same program one is heard; the others are mute. (What goes wrong below
-// us, in MPI or in the C library, is still seen on stderr.)
+// Of several processes that run the same program one is heard; the others are mute. (What goes
+// wrong below us, in MPI or in the C library, is still seen on stderr.)
 inline bool& muted() {
   static bool is_muted = false;
   return is_muted;
@@ -62,7 +63,8 @@ inline void error(std::string_view text) {
   if (!muted()) fmt::print(stderr, "{} {}\n", paint(Color::red, "error:", stderr), text);
 }
 
-// Throws if something that was printed could not be written: the disk is full, or the output was closed.
+// Throws if something that was printed could not be written: the disk is full, or the output was
+// closed.
 inline void expect_printed() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     throw std::runtime_error(
@@ -89,7 +91,8 @@ inline std::string bytes(double count) {
   return fmt::format("{:.{}f} {}", count, unit == 0 ? 0 : 2, units[unit]);
 }
 
-// Rows of cells, printed with columns as wide as their widest cell; numbers are aligned to the right.
+// Rows of cells, printed with columns as wide as their widest cell; numbers are aligned to the
+// right.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }

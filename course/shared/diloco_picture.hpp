@@ -1,6 +1,7 @@
-// The pictures of lesson 31. The first shows the runs of diloco_runs.hpp: the loss on text that was kept, over tokens, over
-// bytes sent, and over seconds between cities. The second shows the largest run that the latency of a step allows
-// (parallel/latency_wall.hpp), over the latency. The third shows what `./yotta bench diloco_grid` has measured.
+// The pictures of lesson 31. The first shows the runs of diloco_runs.hpp: the loss on text that was
+// kept, over tokens, over bytes sent, and over seconds between cities. The second shows the largest
+// run that the latency of a step allows (parallel/latency_wall.hpp), over the latency. The third
+// shows what `./yotta bench diloco_grid` has measured.
 //
 // The files in course/pictures/ are what `./yotta lesson 31 -- --draw 1` writes.
 #pragma once

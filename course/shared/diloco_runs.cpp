@@ -157,8 +157,8 @@ std::vector<Served> serve_workers(const DilocoMethod& method, const DilocoSizes&
   return served;
 }
 
-// What the asynchronous run has learned is what the server holds when all workers have ended the same
-// round: then as many tokens have been seen as in the other runs.
+// What the asynchronous run has learned is what the server holds when all workers have ended the
+// same round: then as many tokens have been seen as in the other runs.
 void take_served(const std::vector<Served>& served, Snapshot& snapshot) {
   const Served* last = &served.front();
   for (const Served& each : served)

@@ -1,5 +1,6 @@
-// Runs of DiLoCo and its family on text, on a machine of cities that is only described: what loss they reach after
-// how many tokens, bytes and seconds. The weights are real, and the seconds are the virtual clock's.
+// Runs of DiLoCo and its family on text, on a machine of cities that is only described: what loss
+// they reach after how many tokens, bytes and seconds. The weights are real, and the seconds are
+// the virtual clock's.
 //
 // The file bench/results/diloco_curves.json is what `./yotta bench diloco_curves` wrote.
 #pragma once
@@ -11,8 +12,8 @@
 
 namespace yotta {
 
-// Workers in four cities of a continent, one chip each. A fifth chip, in worker 0's city, is the server of the
-// asynchronous run.
+// Workers in four cities of a continent, one chip each. A fifth chip, in worker 0's city, is the
+// server of the asynchronous run.
 inline constexpr int diloco_workers = 4;
 
 enum class DilocoKind { ddp, diloco, asynchronous, gossip };
@@ -33,8 +34,9 @@ struct DilocoSizes {
   double rate = 1e-3;
 };
 
-// After some steps of worker 0: what it has sent since the start, when that was, and the loss on the kept text. That of
-// the asynchronous run is of the server's weights, once all workers have ended their round.
+// After some steps of worker 0: what it has sent since the start, when that was, and the loss on
+// the kept text. That of the asynchronous run is of the server's weights, once all workers have
+// ended their round.
 struct DilocoPoint {
   int64_t step;
   double megabytes, seconds, loss;

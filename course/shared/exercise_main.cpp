@@ -1,14 +1,16 @@
 // The main() of every program of graded cases:  program [CHANNEL [EXCLUDED [list | empty]]]
 //
-// CHANNEL is the number of an open descriptor, by which the grader first sends a key. The program answers there with its record
-// (course/shared/record.hpp): a line as each case starts and ends. Without CHANNEL the record goes to standard output, and
-// there is no key.
+// CHANNEL is the number of an open descriptor, by which the grader first sends a key. The program
+// answers there with its record (course/shared/record.hpp): a line as each case starts and ends.
+// Without CHANNEL the record goes to standard output, and there is no key.
 //
-// The key is read before any code of a student's can run, the constructors of global objects too. The program ends as soon as
-// the record is closed: destructors and threads that a student's code has left behind do not run any more.
+// The key is read before any code of a student's can run, the constructors of global objects too.
+// The program ends as soon as the record is closed: destructors and threads that a student's code
+// has left behind do not run any more.
 //
-// EXCLUDED names cases to leave out, separated by commas. With "list" no case runs: each has a line "listed". With "empty"
-// not_done does nothing. Signals are not caught: whoever runs the program wants to see them.
+// EXCLUDED names cases to leave out, separated by commas. With "list" no case runs: each has a line
+// "listed". With "empty" not_done does nothing. Signals are not caught: whoever runs the program
+// wants to see them.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS
 #include <doctest/doctest.h>
@@ -27,7 +29,8 @@ namespace {
 int channel = STDOUT_FILENO;
 char key[record::key_letters + 1];
 
-// The system runs what is in this section before all constructors, those of a student's globals too.
+// The system runs what is in this section before all constructors, those of a student's globals
+// too.
 void take_key(int argc, char** argv, char**) {
   if (argc < 2) return;
   channel = std::atoi(argv[1]);

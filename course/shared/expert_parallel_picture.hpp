@@ -1,6 +1,7 @@
-// Three pictures of expert parallelism, as SVG. One: where the tokens of two ranks travel, and back. Two: which share of
-// the assignments is dropped at each capacity. Three: two forward passes on the virtual clock, one with even loads and
-// one with a hot expert. What they say is asked of the library's routers, plans and clocks.
+// Three pictures of expert parallelism, as SVG. One: where the tokens of two ranks travel, and
+// back. Two: which share of the assignments is dropped at each capacity. Three: two forward passes
+// on the virtual clock, one with even loads and one with a hot expert. What they say is asked of
+// the library's routers, plans and clocks.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +25,22 @@ struct JourneyRank {
   std::vector<JourneyRow> held;     // arrived, and sorted by expert held
   std::vector<int64_t> to;          // rows for each rank
 };
-// Six tokens, k = 2, four experts; each row goes through sort_by_expert, dispatch_plan and RowsInFlight.
+// Six tokens, k = 2, four experts; each row goes through sort_by_expert, dispatch_plan and
+// RowsInFlight.
 std::vector<JourneyRank> expert_journey();
 std::string expert_parallel_svg();
 
 // ---- two: loads, and what a capacity drops ----
 
-// How often each of 16 experts is chosen by 1024 tokens, two experts each. The tokens have a part in common, as a
-// model's have. After `batches` steps of a router's bias; 0: as it was made.
+// How often each of 16 experts is chosen by 1024 tokens, two experts each. The tokens have a part
+// in common, as a model's have. After `batches` steps of a router's bias; 0: as it was made.
 std::vector<int64_t> expert_loads(int batches);
 std::string expert_capacity_svg();
 
 // ---- three: a hot expert ----
 
-// A mixture's forward pass on 4 ranks with an expert each, where the share `hot` of every rank's tokens goes to expert 0
-// and the others go evenly to all.
+// A mixture's forward pass on 4 ranks with an expert each, where the share `hot` of every rank's
+// tokens goes to expert 0 and the others go evenly to all.
 Timed hot_expert_run(double hot);
 std::string expert_hot_svg();
 

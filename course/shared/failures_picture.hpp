@@ -1,6 +1,7 @@
-// The pictures of lesson 30: goodput for every interval between snapshots, with Young's and Daly's, and simulated runs
-// beside the formula; which detector finds which flipped bit; a pipeline that reroutes. The fourth, of a run in which ranks die, is drawn by
-// survival_picture.hpp from lessons/30_failures/run.json.
+// The pictures of lesson 30: goodput for every interval between snapshots, with Young's and Daly's,
+// and simulated runs beside the formula; which detector finds which flipped bit; a pipeline that
+// reroutes. The fourth, of a run in which ranks die, is drawn by survival_picture.hpp from
+// lessons/30_failures/run.json.
 //
 // The files in course/pictures/ are what `./yotta lesson 30 -- --draw 1` writes.
 #pragma once

@@ -38,8 +38,9 @@ inline void rethrow_not_done(std::exception_ptr cause) {
   }
 }
 
-// A number of the cases that may differ from term to term: `usual`, or one of low to high that a key chooses, with the name.
-// `./yotta grade --variant KEY` sets the key; each has its own numbers, always the same.
+// A number of the cases that may differ from term to term: `usual`, or one of low to high that a
+// key chooses, with the name. `./yotta grade --variant KEY` sets the key; each has its own numbers,
+// always the same.
 inline int64_t variant(const std::string& name, int64_t usual, int64_t low, int64_t high) {
   const char* const key = std::getenv("YOTTA_VARIANT");
   if (key == nullptr || *key == '\0') return usual;

@@ -1,4 +1,5 @@
-// What the graded cases of pipelines share: a student's schedule drawn beside the one that is allowed.
+// What the graded cases of pipelines share: a student's schedule drawn beside the one that is
+// allowed.
 #pragma once
 
 #include "course/shared/graded.hpp"

@@ -1,4 +1,5 @@
-// Runs on a real H100 as their authors published them, for the roofline of lesson 02. None was measured by this course.
+// Runs on a real H100 as their authors published them, for the roofline of lesson 02. None was
+// measured by this course.
 #pragma once
 
 #include <string>
@@ -15,10 +16,12 @@ struct PublishedRun {
   const char* source;
 };
 
-// A softmax along rows of f32: largest, subtract, exp, add, divide; each number is read once and written once.
+// A softmax along rows of f32: largest, subtract, exp, add, divide; each number is read once and
+// written once.
 constexpr Workload softmax_workload(double numbers) { return elementwise_workload(numbers, 5); }
 
-// Attention of one head without a mask: two products of length d for each pair; Q, K, V and O cross the bus once.
+// Attention of one head without a mask: two products of length d for each pair; Q, K, V and O cross
+// the bus once.
 constexpr Workload attention_workload(double tokens, double d, double bytes_per_element = 2) {
   return {4 * tokens * tokens * d, 4 * bytes_per_element * tokens * d};
 }

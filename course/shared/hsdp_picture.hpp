@@ -1,6 +1,6 @@
-// The pictures of lesson 16. The first is a step of HSDP on rank 0, from the timeline of Hsdp itself on a machine that
-// is only described: what it computes, what travels inside its group, and what between groups. The second shows the
-// seconds of a step for every group size (hsdp_sweep).
+// The pictures of lesson 16. The first is a step of HSDP on rank 0, from the timeline of Hsdp
+// itself on a machine that is only described: what it computes, what travels inside its group, and
+// what between groups. The second shows the seconds of a step for every group size (hsdp_sweep).
 //
 // The files in course/pictures/ are what `./yotta lesson 16 -- --draw 1` writes.
 #pragma once

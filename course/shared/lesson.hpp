@@ -1,4 +1,5 @@
-// The frame of a lesson's program: --help, --json FILE, its own options, sections, and named numbers.
+// The frame of a lesson's program: --help, --json FILE, its own options, sections, and named
+// numbers.
 //
 //     int main(int argc, char** argv) {
 //       return run_lesson(argc, argv, {"10", "Collectives", "what each collective sends"},
@@ -51,7 +52,8 @@ class Lesson {
   std::map<std::string, std::vector<double>> lists_;
 };
 
-// An option of a lesson: --ranks 4, or --sliders FILE, which sets `file`. It is read when the body runs.
+// An option of a lesson: --ranks 4, or --sliders FILE, which sets `file`. It is read when the body
+// runs.
 struct LessonOption {
   const char* name;
   const char* about;
@@ -60,18 +62,18 @@ struct LessonOption {
   std::string* file = nullptr;
 };
 
-// Parses the command line, runs the body, writes --json; an Error is printed in one piece and ends with
-// exit code 1, wrong options with 2.
+// Parses the command line, runs the body, writes --json; an Error is printed in one piece and ends
+// with exit code 1, wrong options with 2.
 int run_lesson(int argc, char** argv, const LessonTitle& title,
                const std::function<void(Lesson&)>& body,
                const std::vector<LessonOption>& options = {});
-// The same for a lesson whose ranks leave nothing in memory for each other or for what is printed, but rank 0's
-// results and the ledgers: they can be processes, so it has --comm (comm_choice.hpp).
+// The same for a lesson whose ranks leave nothing in memory for each other or for what is printed,
+// but rank 0's results and the ledgers: they can be processes, so it has --comm (comm_choice.hpp).
 int run_lesson_on_processes(int argc, char** argv, const LessonTitle& title,
                             const std::function<void(Lesson&)>& body,
                             const std::vector<LessonOption>& options = {});
-// The same for a lesson that starts no ranks: it has no --cluster and no --timeline, and its program links nothing of
-// comm/.
+// The same for a lesson that starts no ranks: it has no --cluster and no --timeline, and its
+// program links nothing of comm/.
 int run_lesson_without_ranks(int argc, char** argv, const LessonTitle& title,
                              const std::function<void(Lesson&)>& body,
                              const std::vector<LessonOption>& options = {});

@@ -9,7 +9,8 @@ namespace yotta {
 
 namespace {
 
-// Several copies of this program would each run all ranks, and print everything. One of them says so.
+// Several copies of this program would each run all ranks, and print everything. One of them says
+// so.
 void expect_started_once(const LessonTitle& title) {
   const char* const rank = std::getenv("RANK");  // torchrun's
   const bool by_torchrun = rank != nullptr && std::getenv("WORLD_SIZE") != nullptr &&

@@ -19,7 +19,7 @@ namespace {
 
 double now() { return context().clock->now(compute_lane).end; }
 
-// ---- the life of FSDP's units ------------------------------------------------------------------------
+// ---- the life of FSDP's units ------------------------------------------------------------------
 
 // Calls see(what) where it stands, and changes nothing.
 class Probe : public Layer {
@@ -35,7 +35,8 @@ class Probe : public Layer {
   std::function<void(char)> see_;
 };
 
-// One rank's pass. A unit is a probe, a linear layer and another probe: the first one that is reached begins F, I or W.
+// One rank's pass. A unit is a probe, a linear layer and another probe: the first one that is
+// reached begins F, I or W.
 class FsdpWatch {
  public:
   FsdpWatch(FsdpLife& life, const LinearNetConfig& net) : life_(life) {
@@ -76,8 +77,9 @@ class FsdpWatch {
   }
 
  private:
-  // Notes which units have become whole, or begun to, and which have been dropped. The unit that computes was asked for
-  // when the one before had ended, at the last look; any other was asked for just now.
+  // Notes which units have become whole, or begun to, and which have been dropped. The unit that
+  // computes was asked for when the one before had ended, at the last look; any other was asked for
+  // just now.
   double look(std::optional<size_t> computes = {}) {
     const double time = now();
     for (size_t u = 0; u < life_.units.size(); ++u) {
@@ -107,7 +109,8 @@ class FsdpWatch {
   Fsdp* fsdp_ = nullptr;
 };
 
-// What the units hold at each moment: weights, gradients, and from the reduction on this rank's part of the sum.
+// What the units hold at each moment: weights, gradients, and from the reduction on this rank's
+// part of the sum.
 std::vector<Held> borrowed(const FsdpLife& life) {
   std::map<double, int64_t> changes;
   const auto held = [&](const Span& when, int64_t bytes) {
@@ -140,7 +143,7 @@ std::vector<Span> collectives(const Trace& trace, std::string_view label, size_t
   return all;
 }
 
-// ---- drawing -----------------------------------------------------------------------------------------
+// ---- drawing -----------------------------------------------------------------------------------
 
 constexpr const char* ink = "#222";
 
@@ -238,7 +241,7 @@ std::string legend(const std::vector<std::pair<const char*, const char*>>& all, 
   return svg;
 }
 
-// ---- activation checkpointing ------------------------------------------------------------------------
+// ---- activation checkpointing ------------------------------------------------------------------
 
 // Notes at each look what was held at most since the last one.
 class MemoryWatch {

@@ -1,9 +1,12 @@
 // Pictures of memory over time, drawn from runs on the virtual clock.
 //
-//     fsdp_life            FSDP's units on rank 0: each gathered, used, dropped, reduced; below, what they borrow
-//     checkpoint_memory    what four ways of activation checkpointing hold in one step of a transformer, by the ledger
+//     fsdp_life            FSDP's units on rank 0: each gathered, used, dropped, reduced; below,
+//                          what they borrow
+//     checkpoint_memory    what four ways of activation checkpointing hold in one step of a
+//                          transformer, by the ledger
 //
-// The files in course/pictures/ are what `./yotta lesson 15 -- --draw 1` and `./yotta lesson 17 -- --draw 1` write.
+// The files in course/pictures/ are what `./yotta lesson 15 -- --draw 1` and `./yotta lesson 17 --
+// --draw 1` write.
 #pragma once
 
 #include <cstdint>

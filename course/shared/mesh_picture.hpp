@@ -1,5 +1,5 @@
-// Lesson 26's pictures: 16 GPUs as a mesh, and what FSDP and tp send when N chips are shared between them. The files in
-// course/pictures/ are what `./yotta lesson 26 -- --draw 1` writes.
+// Lesson 26's pictures: 16 GPUs as a mesh, and what FSDP and tp send when N chips are shared
+// between them. The files in course/pictures/ are what `./yotta lesson 26 -- --draw 1` writes.
 #pragma once
 
 #include <string>

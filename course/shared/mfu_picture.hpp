@@ -1,4 +1,5 @@
-// The pictures of lesson 27: a waterfall of lost FLOPs, and the same for several machines as columns beside each other.
+// The pictures of lesson 27: a waterfall of lost FLOPs, and the same for several machines as
+// columns beside each other.
 //
 // The files in course/pictures/ are what `./yotta lesson 27 -- --draw 1` writes.
 #pragma once

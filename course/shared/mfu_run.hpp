@@ -1,5 +1,5 @@
-// Training steps of a transformer on a machine that is only described, on shapes without data: what lesson 27 and its
-// pictures look at. The code is the trainer's; its second step is looked at.
+// Training steps of a transformer on a machine that is only described, on shapes without data: what
+// lesson 27 and its pictures look at. The code is the trainer's; its second step is looked at.
 #pragma once
 
 #include "yotta/comm/run_on.hpp"
@@ -30,7 +30,8 @@ struct MfuReport {
 // Attention's masked half is not counted.
 MfuReport mfu_of(const MfuRun& run, const Cluster& machine);
 
-// The run that the lesson begins with: 16 H100 in two nodes, whole blocks computed again, one rank a tenth slower.
+// The run that the lesson begins with: 16 H100 in two nodes, whole blocks computed again, one rank
+// a tenth slower.
 MfuRun first_mfu_run();
 
 }  // namespace yotta

@@ -2,7 +2,8 @@
 // that it is compiled once.
 //
 //     Options options("yotta train", "Trains a transformer on text: bytes in, the next byte out.");
-//     options.heading("Model");                               of --help, for the options that follow
+//     options.heading("Model");                               of --help, for the options that
+//                                                             follow
 //     options.add("--layers", layers, "blocks (L)", at_least(1));
 //     options.add("--dialect", dialect, "gpt2 or llama", one_of({"gpt2", "llama"}));
 //     if (const auto status = options.parse(argc, argv)) return *status;

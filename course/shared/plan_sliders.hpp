@@ -1,8 +1,10 @@
-// Sliders over the planner: which layout trains a model fastest, for some GPUs, network cards, sequences and batches.
+// Sliders over the planner: which layout trains a model fastest, for some GPUs, network cards,
+// sequences and batches.
 //
-// A table asks for hundreds of plans, so each looks at plain layouts only: sequences one at a time, 1F1B, ring attention, tp
-// with sp, ZeRO-1 without FSDP, no block or all recomputed. They are taken from the planner's own space, and the
-// planner's search finds the best of them. `./yotta lesson 28 -- --sliders FILE` and notebook 28 show the page.
+// A table asks for hundreds of plans, so each looks at plain layouts only: sequences one at a time,
+// 1F1B, ring attention, tp with sp, ZeRO-1 without FSDP, no block or all recomputed. They are taken
+// from the planner's own space, and the planner's search finds the best of them. `./yotta lesson 28
+// -- --sliders FILE` and notebook 28 show the page.
 #pragma once
 
 #include "slider_page.hpp"  // beside this file: notebooks have no course/ on their path
@@ -10,7 +12,8 @@
 
 namespace yotta {
 
-// Values of the four sliders: GPUs in nodes of 8, GB/s of a card, tokens of a sequence, and 2^20 tokens of a step.
+// Values of the four sliders: GPUs in nodes of 8, GB/s of a card, tokens of a sequence, and 2^20
+// tokens of a step.
 struct PlanSliders {
   std::vector<double> gpus = {8, 16, 32, 64}, cards = {5, 25, 50, 100, 400},
                       sequences = {2048, 8192, 32768, 131072}, batches = {1, 4, 16};
@@ -47,7 +50,8 @@ inline SliderPoint fastest_of(const PlanRequest& request, const std::vector<Layo
 inline constexpr const char* plan_sliders_title =
     "Llama 3 8B: the fastest of the planner's plain layouts";
 
-// Of a model in bf16 on H100. A point keeps the layouts of the one before where only the cards differ.
+// Of a model in bf16 on H100. A point keeps the layouts of the one before where only the cards
+// differ.
 inline SliderTable plan_table(const std::string& title, const TransformerConfig& config,
                               const PlanSliders& sliders = {}) {
   SliderTable table{title,

@@ -1,5 +1,5 @@
-// The pictures of lesson 28: memory against time of what the planner finds, the four cases as a map of batch and chips,
-// and the techniques that it chooses by size.
+// The pictures of lesson 28: memory against time of what the planner finds, the four cases as a map
+// of batch and chips, and the techniques that it chooses by size.
 //
 // The files in course/pictures/ are what `./yotta lesson 28 -- --draw 1` writes.
 #pragma once

@@ -1,5 +1,6 @@
-// Which techniques the planner finds for a model and a number of GPUs: lesson 28's map. A few layouts of each kind are
-// estimated (plan/step_estimate.hpp), and of those within 5% of the fastest the one with the fewest techniques is taken.
+// Which techniques the planner finds for a model and a number of GPUs: lesson 28's map. A few
+// layouts of each kind are estimated (plan/step_estimate.hpp), and of those within 5% of the
+// fastest the one with the fewest techniques is taken.
 #pragma once
 
 #include <optional>
@@ -22,8 +23,9 @@ inline constexpr int64_t recipe_sequences[] = {8192, 131072};
 // 16 x 2^20 tokens per step, on H100.
 PlanRequest recipe_request(const RecipeModel& model, int chips, int64_t sequence);
 
-// tp 1 or 8, cp and pp of powers of two, the rest data parallelism: DDP with ZeRO-1 (FSDP in a node and DDP between nodes,
-// or FSDP over all, where there is no pipeline). Pipelines are interleaved. With and without recomputation.
+// tp 1 or 8, cp and pp of powers of two, the rest data parallelism: DDP with ZeRO-1 (FSDP in a node
+// and DDP between nodes, or FSDP over all, where there is no pipeline). Pipelines are interleaved.
+// With and without recomputation.
 std::vector<Layout> recipe_layouts(const PlanRequest& request);
 
 struct Recipe {

@@ -1,10 +1,12 @@
-// A race as SVG: the steps of two ranks on a counter, in two orders side by side, from play_race (comm/race.hpp).
+// A race as SVG: the steps of two ranks on a counter, in two orders side by side, from play_race
+// (comm/race.hpp).
 //
 //     step  rank 0     rank 1     counter
 //        1  [reads 41]               41         one row per step; time runs downwards
 //        2             [reads 41]    41
 //
-// Lesson 00 shows it. The file course/pictures/race.svg is what `./yotta lesson 00 -- --draw 1` writes.
+// Lesson 00 shows it. The file course/pictures/race.svg is what `./yotta lesson 00 -- --draw 1`
+// writes.
 #pragma once
 
 #include <fmt/format.h>

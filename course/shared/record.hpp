@@ -1,12 +1,14 @@
-// The record: what a program of graded cases tells its grader, a line at a time, and how the grader knows its lines.
+// The record: what a program of graded cases tells its grader, a line at a time, and how the grader
+// knows its lines.
 //
 //     start   10.1: every rank ends with its chunk                                 80aef1d2c3b49e57
 //     failed  10.1: every rank ends with its chunk   rank 0's chunk: every ...     52d0c63f0a417be8
 //     end                                                                          f39a2b71c08d6e44
 //
-// Fields are separated by tabulators. The last one is the line's digest: SipHash-2-4 of the line and of the digest before
-// it, under a key that the grader has handed over before any code of a student's could run. Who does not know the key
-// can write no line, change none and leave none out; the last digest stands for all lines.
+// Fields are separated by tabulators. The last one is the line's digest: SipHash-2-4 of the line
+// and of the digest before it, under a key that the grader has handed over before any code of a
+// student's could run. Who does not know the key can write no line, change none and leave none out;
+// the last digest stands for all lines.
 //
 // The key lies in the program's memory. A student's code that searches its own memory can find it.
 #pragma once
@@ -58,7 +60,8 @@ class SipHash {
   std::array<uint64_t, 4> v_;
 };
 
-// The digests of one record's lines, in their turn. A key that is no key counts as zeros: then nobody checks.
+// The digests of one record's lines, in their turn. A key that is no key counts as zeros: then
+// nobody checks.
 class Digests {
  public:
   explicit Digests(std::string_view key)

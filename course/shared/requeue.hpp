@@ -1,5 +1,5 @@
-// Runs that a scheduler cuts off: SIGUSR1 (Slurm's --signal=USR1@120) and SIGTERM ask the run to stop
-// after its step, and to save.
+// Runs that a scheduler cuts off: SIGUSR1 (Slurm's --signal=USR1@120) and SIGTERM ask the run to
+// stop after its step, and to save.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Ring attention as SVG: who computes which square of queries against keys, and in which step; and the ring.
+// Ring attention as SVG: who computes which square of queries against keys, and in which step; and
+// the ring.
 //
 //     query  0 |\            a square's colour is its rank,
 //            1 |_|\          its number the step              rank 0 ──k, v──> rank 1

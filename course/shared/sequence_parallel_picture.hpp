@@ -1,6 +1,6 @@
-// Two pictures of sequence parallelism, as SVG. One: which tokens two ranks hold between the layers of tensor
-// parallelism, without it and with it, and what is sent where. Two: what a rank keeps of two published models' activations.
-// What they say is asked of the library's layers and formulas.
+// Two pictures of sequence parallelism, as SVG. One: which tokens two ranks hold between the layers
+// of tensor parallelism, without it and with it, and what is sent where. Two: what a rank keeps of
+// two published models' activations. What they say is asked of the library's layers and formulas.
 #pragma once
 
 #include <cstdint>

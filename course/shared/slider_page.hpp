@@ -1,8 +1,11 @@
-// A page with sliders: figures on a grid of settings, in one HTML file that needs no network and no server.
+// A page with sliders: figures on a grid of settings, in one HTML file that needs no network and no
+// server.
 //
-//     SliderTable table = {"A step", {{"GPUs", "", {8, 16}}, {"cards", "GB/s", {25, 50}}}, {{"step", "s", 2}}};
-//     fill(table, [](const std::vector<double>& at) { return SliderPoint{{seconds(at[0], at[1])}, "a note"}; });
-//     slider_page(table)     the page: a slider for each axis, the figures, the note, and a chart along one axis
+//     SliderTable table = {"A step", {{"GPUs", "", {8, 16}}, {"cards", "GB/s", {25, 50}}},
+//     {{"step", "s", 2}}}; fill(table, [](const std::vector<double>& at) { return
+//     SliderPoint{{seconds(at[0], at[1])}, "a note"}; });
+//     slider_page(table)     the page: a slider for each axis, the figures, the note, and a chart
+//                            along one axis
 //     slider_row(table, 3)   one point as a line of text
 //
 // The figures are computed here; the page's script only looks them up. In a notebook: show_page().
@@ -68,7 +71,8 @@ inline void fill(SliderTable& table,
   for (size_t i = 0; i < grid_size(table); ++i) table.points.push_back(of(setting(table, i)));
 }
 
-// Errors: no axis, an axis without values, a start beyond them, points that are not those of the grid.
+// Errors: no axis, an axis without values, a start beyond them, points that are not those of the
+// grid.
 inline void check(const SliderTable& table, Where where = Where::current()) {
   if (table.axes.empty() || table.figures.empty())
     fail(where, "a page of {} sliders and {} figures: it has at least one of each",

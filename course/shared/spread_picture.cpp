@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "course/shared/svg.hpp"
-#include "yotta/comm/feed_forward_spreads.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
 
 namespace yotta {
 
@@ -18,8 +18,8 @@ constexpr const char* legend = "black lines: cuts; colours without a line betwee
 constexpr const char* legend_of_sums =
     "black lines: cuts; colours without a line between: copies; red plus: parts of a sum";
 
-// A matrix as a rectangle: each block has a strip for every rank that holds it, with the rank's number. Parts of a sum
-// have a plus between them.
+// A matrix as a rectangle: each block has a strip for every rank that holds it, with the rank's
+// number. Parts of a sum have a plus between them.
 std::string matrix(const Spread& spread, const NamedMesh& mesh, double left, double top,
                    double width, double height, int letters = 12) {
   const Shape parts = {axes_size(mesh, spread.dims[0].axes), axes_size(mesh, spread.dims[1].axes)};

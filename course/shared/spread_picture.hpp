@@ -4,14 +4,14 @@
 //                               I0      0       2
 //                               I1      1       3
 //
-// Blocks are asked of held_box, products of product_of, collectives of the planner. The files in course/pictures/ are
-// what `./yotta lesson 11 -- --draw 1` writes.
+// Blocks are asked of held_box, products of product_of, collectives of the planner. The files in
+// course/pictures/ are what `./yotta lesson 11 -- --draw 1` writes.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "yotta/comm/sharded_matrices.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
 
 namespace yotta {
 

@@ -1,5 +1,6 @@
-// The live picture of a run that goes on when ranks die: the loss on top, below it a row for each place, dying and
-// healing. While it trains, or from the log that `./yotta train ... --json run.json` writes.
+// The live picture of a run that goes on when ranks die: the loss on top, below it a row for each
+// place, dying and healing. While it trains, or from the log that `./yotta train ... --json
+// run.json` writes.
 //
 //     ./yotta train --tolerate 1 ... --live               in a terminal, while it trains
 //     ./yotta lesson 30 -- --log run.json --live 1        in a terminal, step by step
@@ -29,7 +30,8 @@ struct Survival {
 // A run so far: its epochs, and the losses of its steps from `first` on.
 Survival survival_of(const std::vector<EpochRecord>& epochs, const std::vector<double>& loss,
                      int64_t first);
-// Errors: a log that is no JSON, or that of a run without --faults or --tolerate; `source` names it.
+// Errors: a log that is no JSON, or that of a run without --faults or --tolerate; `source` names
+// it.
 Survival read_survival(const std::string& json, const std::string& source,
                        Where where = Where::current());
 

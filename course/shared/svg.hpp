@@ -1,4 +1,5 @@
-// Pieces of SVG that the course's pictures share: text, boxes, arrows, and the paper that they stand on.
+// Pieces of SVG that the course's pictures share: text, boxes, arrows, and the paper that they
+// stand on.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,7 +34,8 @@ inline std::string arrow(double x0, double y0, double x1, double y1, bool is_lit
       x0, y0, x1, y1, is_lit ? lit : quiet, is_lit ? 3 : 1.5, is_lit ? "lit" : "tip");
 }
 
-// Of ranks 0 to 3, light enough to write on; colour-blind readers can tell them apart (Paul Tol, "Colour schemes", 2021).
+// Of ranks 0 to 3, light enough to write on; colour-blind readers can tell them apart (Paul Tol,
+// "Colour schemes", 2021).
 inline constexpr const char* rank_colors[] = {"#77aadd", "#ee8866", "#eedd88", "#44bb99"};
 
 // A legend of the first ranks' colours, from x on.
@@ -45,7 +47,8 @@ inline std::string rank_legend(double x, double y, int ranks) {
   return svg;
 }
 
-// The beginning of a picture, up to its white paper, with the arrows' heads; `patterns` is more for its <defs>.
+// The beginning of a picture, up to its white paper, with the arrows' heads; `patterns` is more for
+// its <defs>.
 inline std::string paper(int width, int height, const std::string& title,
                          const std::string& patterns = "") {
   std::string svg = fmt::format(

@@ -27,7 +27,8 @@ constexpr double x_at = 20, f_at = 92, copy_at = 152, A_at = 228, h_at = 350, a_
                  B_at = 526, part_at = 606, g_at = 684, y_at = 748, says_at = 801;
 constexpr double bar_width = 34, lane_height = 112;
 
-// What a matrix of `rows` x `columns` cells looks like: which rectangle of it is filled, and with what.
+// What a matrix of `rows` x `columns` cells looks like: which rectangle of it is filled, and with
+// what.
 struct Block {
   int64_t rows, columns;
   const char* fill = nobody;
@@ -65,7 +66,8 @@ std::string bar(double x, double top, const char* name, bool sends) {
               sends);
 }
 
-// What rank `rank` does in its lane, forward (x to its part of y) or backward (dy to its part of dx).
+// What rank `rank` does in its lane, forward (x to its part of y) or backward (dy to its part of
+// dx).
 std::string lane(int rank, const TensorParallelShare& share, double middle, bool forward) {
   const char *own = colors[rank], *sum = tints[rank], d = forward ? ' ' : 'd';
   const auto name = [&](const char* of, bool indexed = true) {

@@ -1,11 +1,12 @@
-// Who holds which block of a feed-forward layer's matrices on two ranks, and where f and g send, as SVG.
+// Who holds which block of a feed-forward layer's matrices on two ranks, and where f and g send, as
+// SVG.
 //
-//     forward   x ─ f ─┬─ rank 0:  x  A0  h0  act  B0  y0 ─┬─ g ─ y       the upper half of the picture
+//     forward   x ─ f ─┬─ rank 0:  x  A0  h0  act  B0  y0 ─┬─ g ─ y   the upper half of the picture
 //                      └─ rank 1:  x  A1  h1  act  B1  y1 ─┘
-//     backward  the same blocks, from dy to dx                            the lower half
+//     backward  the same blocks, from dy to dx                        the lower half
 //
-// Every block and every number of bytes is asked of the layer itself: cut_by_columns, cut_by_rows, and what Mlp sends.
-// The file in course/pictures/ is what `./yotta lesson 20 -- --draw 1` writes.
+// Every block and every number of bytes is asked of the layer itself: cut_by_columns, cut_by_rows,
+// and what Mlp sends. The file in course/pictures/ is what `./yotta lesson 20 -- --draw 1` writes.
 #pragma once
 
 #include <cstdint>

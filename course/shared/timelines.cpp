@@ -32,8 +32,8 @@ double fastest(const Trace& trace) {
   return rate;
 }
 
-// The chip of the machine that timed a run: `named` by --cluster, or known by its name. None if that
-// fits no operation of the run: some were faster than the chip can.
+// The chip of the machine that timed a run: `named` by --cluster, or known by its name. None if
+// that fits no operation of the run: some were faster than the chip can.
 std::optional<Chip> chip_of(const std::string& named, const std::string& timed_by,
                             const Trace& trace) {
   for (const std::string& each : {named, timed_by}) try {

@@ -624,8 +624,8 @@ class Run {
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
   NdParallel model_;
-  std::unique_ptr<Optimizer>
-      optimizer_;  // of this rank's parameters, in the order of model_.held()
+  // Of this rank's parameters, in the order of model_.held().
+  std::unique_ptr<Optimizer> optimizer_;
   std::shared_ptr<FolderLock> saving_;
   Communicator workers_;  // of DiLoCo: the ranks with the same part of the model
   Communicator present_;  // those of them that are there, while one is away

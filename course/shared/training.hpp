@@ -25,8 +25,8 @@ struct TrainingPlan {
   // Where the model lives. For cuda call use_cuda() before (parallel/cuda/use_cuda.hpp).
   Device device = Device::cpu;
   int ranks = 1;
-  std::optional<MeshShape>
-      layout;  // how the ranks share the work; empty: each its share of the batch
+  // How the ranks share the work; empty: each its share of the batch.
+  std::optional<MeshShape> layout;
   std::string recompute =
       "none";  // activation checkpointing: or attention, pointwise, all, sqrt, revolve
   int64_t recompute_blocks = -1;  // of all and sqrt: the first blocks of each stage; -1: all
@@ -68,8 +68,8 @@ struct TrainingPlan {
   int64_t save_every = 0;  // and after each so many steps; 0: only then
   std::string load;        // start from the weights in this folder
   std::string resume;      // go on where the run saved in this folder stopped
-  // Stop after the step in which SIGUSR1 or SIGTERM comes, and save: the scheduler cuts the run off.
-  // The caller has StopSignals (requeue.hpp).
+  // Stop after the step in which SIGUSR1 or SIGTERM comes, and save: the scheduler cuts the run
+  // off. The caller has StopSignals (requeue.hpp).
   bool stops_on_signals = false;
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";

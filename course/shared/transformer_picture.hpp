@@ -5,8 +5,9 @@
 //            |   [====] [====] [====]
 //                ---------------------> batch
 //
-// Lesson 12 draws it with all four axes; lessons 13 to 25 begin with one axis lit: what its technique cuts, and which
-// rank holds which part. The files in course/pictures/ are what `./yotta lesson 12 -- --draw 1` writes.
+// Lesson 12 draws it with all four axes; lessons 13 to 25 begin with one axis lit: what its
+// technique cuts, and which rank holds which part. The files in course/pictures/ are what `./yotta
+// lesson 12 -- --draw 1` writes.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Three all_reduces over two nodes, as SVG: when GPU 0's port into its node is busy, and when its network card. From the
-// messages of a run on the virtual clock, on 16 H100 with 1 GiB each.
+// Three all_reduces over two nodes, as SVG: when GPU 0's port into its node is busy, and when its
+// network card. From the messages of a run on the virtual clock, on 16 H100 with 1 GiB each.
 //
 //     hierarchical   NVLink  ████████        ████████      one waits for the other
 //                    card            ██████

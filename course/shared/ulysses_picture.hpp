@@ -4,8 +4,8 @@
 //           1 | 1 1 1 1 |  all_to_all   | 0 1 2 3 |  all_to_all   | 1 1 1 1 |
 //           : |  heads  |  of q, k, v   |         |     of o      |         |
 //
-// The holders are found by sending labelled numbers through to_heads and to_tokens. The file in course/pictures/ is what
-// `./yotta lesson 24 -- --draw 1` writes.
+// The holders are found by sending labelled numbers through to_heads and to_tokens. The file in
+// course/pictures/ is what `./yotta lesson 24 -- --draw 1` writes.
 #pragma once
 
 #include <string>

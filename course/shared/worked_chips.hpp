@@ -1,8 +1,8 @@
-// The machines of the sections "Who breaks first" in lessons 14 and 15: what a chip computes and holds, and how fast an
-// array that all chips need reaches each of them.
+// The machines of the sections "Who breaks first" in lessons 14 and 15: what a chip computes and
+// holds, and how fast an array that all chips need reaches each of them.
 //
-//     h100    nodes of 8. An array comes into a node once, over all its network cards, and is passed on over NVLink:
-//             8 x 50 GB/s
+//     h100    nodes of 8. An array comes into a node once, over all its network cards, and is
+//             passed on over NVLink: 8 x 50 GB/s
 //     v5p     a torus. An array comes over every link of the chip: 6 x 90 GB/s
 #pragma once
 

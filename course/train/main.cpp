@@ -292,7 +292,8 @@ void settle_tolerance(const Options& options, Arguments& a) {
   a.plan.tolerance = a.tolerance;
 }
 
-// Who starts others in place of the dead? MPI does not: Open MPI 4.1 ends a job when a process dies.
+// Who starts others in place of the dead? MPI does not: Open MPI 4.1 ends a job when a process
+// dies.
 void expect_others_come(const CommChoice& comm, const Arguments& a) {
   const Tolerance& it = *a.plan.tolerance;
   const char* const idle = a.spares > 0                   ? "--spares"

@@ -1,5 +1,6 @@
-// The graded cases of exercise 00. Sends are unbuffered: an order that works only by luck shows. The shared counter keeps the
-// virtual clock's time, so whether two ranks race for it does not depend on luck either.
+// The graded cases of exercise 00. Sends are unbuffered: an order that works only by luck shows.
+// The shared counter keeps the virtual clock's time, so whether two ranks race for it does not
+// depend on luck either.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +22,8 @@ constexpr const char* about_sends =
     "receives "
     "at once.";
 
-// body(world) on p ranks of a machine on which an operation of one FLOP takes a second. A deadlock is told once, with what
-// to try.
+// body(world) on p ranks of a machine on which an operation of one FLOP takes a second. A deadlock
+// is told once, with what to try.
 void run(int p, const RankBody& body) {
   RunOptions options;
   options.buffered_sends = false;
@@ -85,7 +86,8 @@ class WatchedCounter : public SharedCounter {
   std::vector<Access> accesses_;
 };
 
-// From a rank's read to its write no other rank may write. Returns what happened where one does; empty: none does.
+// From a rank's read to its write no other rank may write. Returns what happened where one does;
+// empty: none does.
 std::string race_of(const std::vector<Access>& all) {
   for (const Access& mine : all) {
     if (!mine.writes) continue;
@@ -103,8 +105,8 @@ std::string race_of(const std::vector<Access>& all) {
   return "";
 }
 
-// After its last write a rank may read the counter once more, when nobody is going to write it. Returns what happened
-// where one reads it earlier; empty: none does.
+// After its last write a rank may read the counter once more, when nobody is going to write it.
+// Returns what happened where one reads it earlier; empty: none does.
 std::string early_read_of(const std::vector<Access>& all) {
   for (const Access& read : all) {
     const bool is_last = std::none_of(all.begin(), all.end(), [&](const Access& other) {
@@ -121,7 +123,8 @@ std::string early_read_of(const std::vector<Access>& all) {
   return "";
 }
 
-// What is wrong with the counter after `ranks` ranks have found `found` things in all; empty: nothing.
+// What is wrong with the counter after `ranks` ranks have found `found` things in all; empty:
+// nothing.
 std::string wrong_count(int64_t before, int64_t after, int64_t found, int ranks) {
   const int64_t right = before + found;
   if (after == right) return "";
@@ -136,7 +139,8 @@ std::string wrong_count(int64_t before, int64_t after, int64_t found, int ranks)
 // "with 4 ranks: "
 std::string ranks_text(int p) { return fmt::format("with {} {}: ", p, p == 1 ? "rank" : "ranks"); }
 
-// add_to_counter on p ranks, which find 1, 2, ... things; the counter was 100. A race fails at once.
+// add_to_counter on p ranks, which find 1, 2, ... things; the counter was 100. A race fails at
+// once.
 struct Counted {
   int64_t counter;
   std::vector<int64_t> returned;  // by each rank

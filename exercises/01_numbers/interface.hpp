@@ -1,4 +1,5 @@
-// What the graded cases of exercise 01 call. adapter.cpp fills it with the functions of one solution.
+// What the graded cases of exercise 01 call. adapter.cpp fills it with the functions of one
+// solution.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The graded cases of exercise 02: right numbers, and right counts. Time on the emulator says nothing about a GPU
-// and is not looked at.
+// The graded cases of exercise 02: right numbers, and right counts. Time on the emulator says
+// nothing about a GPU and is not looked at.
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/device/profile.hpp"
@@ -53,8 +53,8 @@ void expect_right(const Problem& problem, const std::string& advice = "") {
   expect(verdict);
 }
 
-// Runs it on blocks of 22 x 22, of which three reach exactly one row or column beyond 65. An access outside is
-// said in the words of the exercise: "row 65 of 65 read".
+// Runs it on blocks of 22 x 22, of which three reach exactly one row or column beyond 65. An access
+// outside is said in the words of the exercise: "row 65 of 65 read".
 void expect_inside(const Problem& problem, const std::string& advice) {
   const std::string text = exercise::error_of([&] { problem.run(1, 22); });
   if (text.empty()) return;

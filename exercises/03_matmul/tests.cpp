@@ -1,4 +1,5 @@
-// The graded cases of exercise 03: right numbers, and as few loads from shared memory as the tile allows.
+// The graded cases of exercise 03: right numbers, and as few loads from shared memory as the tile
+// allows.
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/matmul_ladder.hpp"

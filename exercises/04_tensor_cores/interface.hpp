@@ -1,5 +1,5 @@
-// What the graded cases of exercise 04 call. adapter.cpp fills it with one solution, whose functions it runs in
-// kernels. Matrices are row-major bf16, as bits.
+// What the graded cases of exercise 04 call. adapter.cpp fills it with one solution, whose
+// functions it runs in kernels. Matrices are row-major bf16, as bits.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct Solution {
   // Registers of the 32 lanes, four or two each: the fragment of the tile at (row, column).
   std::vector<uint32_t> (*fragment_a)(const Bits& a, int m, int k, int row, int column);
   std::vector<uint32_t> (*fragment_b)(const Bits& b, int k, int n, int row, int column);
-  // C (m, n), and 64 numbers behind it, all -1 before accumulator i of each lane, 4 lane + i, was stored.
+  // C (m, n), and 64 numbers behind it, all -1 before accumulator i of each lane, 4 lane + i, was
+  // stored.
   std::vector<float> (*stored)(int m, int n, int row, int column);
   // One warp a tile of 16 x 8; two warps per block, and 32 x 32 each.
   Product (*product)(const Bits& a, const Bits& b, int m, int n, int k);

@@ -1,5 +1,6 @@
-// The graded cases of exercise 04. Fragments are checked lane by lane, with matrices whose elements say where they
-// lie; products against exact ones, with suspects for what wrong loops make; then what was counted.
+// The graded cases of exercise 04. Fragments are checked lane by lane, with matrices whose elements
+// say where they lie; products against exact ones, with suspects for what wrong loops make; then
+// what was counted.
 #include <fmt/format.h>
 
 #include <cmath>

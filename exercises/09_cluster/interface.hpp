@@ -1,4 +1,5 @@
-// What the graded cases of exercise 09 call. adapter.cpp fills it with the functions of one solution.
+// What the graded cases of exercise 09 call. adapter.cpp fills it with the functions of one
+// solution.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace exercise {
 
-// A machine as plain values. It is not yotta::Cluster: where a solution is compiled the library's own functions
-// must not be seen, or a call with a Chip could mean either.
+// A machine as plain values. It is not yotta::Cluster: where a solution is compiled the library's
+// own functions must not be seen, or a call with a Chip could mean either.
 struct Link {
   double alpha, beta;
   int level;

@@ -1,4 +1,5 @@
-// The graded cases of exercise 09. No rank runs here: a machine is numbers, and so is the price of a message.
+// The graded cases of exercise 09. No rank runs here: a machine is numbers, and so is the price of
+// a message.
 #include <algorithm>
 #include <cmath>
 
@@ -209,7 +210,8 @@ struct RingOf {
   double bytes = 800e6;
 
   double p() const { return static_cast<double>(chips.size()); }
-  // The messages of one step, each with `part` bytes. The links are the solution's: a mistake there is 09.3's.
+  // The messages of one step, each with `part` bytes. The links are the solution's: a mistake there
+  // is 09.3's.
   std::vector<double> messages(double part) const {
     std::vector<double> all;
     for (size_t i = 0; i < chips.size(); ++i) {

@@ -1,7 +1,8 @@
-// What the graded cases of exercise 10 call. adapter.cpp fills it with the functions of one solution.
+// What the graded cases of exercise 10 call. adapter.cpp fills it with the functions of one
+// solution.
 #pragma once
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/core/exercise.hpp"
 
 namespace exercise {

@@ -239,7 +239,8 @@ Verdict after_its_parts(int p, int64_t n, const Verdict& whole) {
 // Elements that rank r sends on one way round, when all chunks but one pass through its hands.
 int64_t all_but(int kept, int64_t n, int p) { return n - chunk_count(n, p, wrap(kept, p)); }
 
-// An all_gather may go either way round. It keeps its neighbour's chunk: the next rank's, or the previous one's.
+// An all_gather may go either way round. It keeps its neighbour's chunk: the next rank's, or the
+// previous one's.
 constexpr int directions[] = {1, -1};
 
 // "rank 0 sent 48 elements in 3 messages; a ring sends 24 in 6"
@@ -255,7 +256,8 @@ Verdict compare_traffic(const std::vector<Traffic>& sent, int64_t messages,
   return {};
 }
 
-// The verdict on one of the two directions, if it is right there on all ranks; else that on the first.
+// The verdict on one of the two directions, if it is right there on all ranks; else that on the
+// first.
 template <class Trial>
 Verdict either_way(Trial trial) {
   const Verdict first = trial(directions[0]);

@@ -1,13 +1,14 @@
-// What the graded cases of exercise 11 call. adapter.cpp fills it with the functions of one solution.
+// What the graded cases of exercise 11 call. adapter.cpp fills it with the functions of one
+// solution.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "yotta/comm/axis_groups.hpp"
-#include "yotta/comm/spreads/boxes.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/core/matmul_ladder.hpp"
+#include "yotta/sharding/axis_groups.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
 
 namespace exercise {
 

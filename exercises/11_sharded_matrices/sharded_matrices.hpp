@@ -25,13 +25,13 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/axis_groups.hpp"
 #include "yotta/core/exercise.hpp"
+#include "yotta/sharding/axis_groups.hpp"
 
 #include <algorithm>
 
-#include "yotta/comm/spreads/boxes.hpp"
 #include "yotta/core/matmul_ladder.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
 
 namespace yotta::student {
 

@@ -1,11 +1,11 @@
-// The graded cases of exercise 11. Everything is compared with the library's held_box and with products on one rank, in
-// double; and what was sent with what one gather or one sum sends.
+// The graded cases of exercise 11. Everything is compared with the library's held_box and with
+// products on one rank, in double; and what was sent with what one gather or one sum sends.
 #include <algorithm>
 #include <cmath>
 
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
-#include "yotta/comm/sharded_matrices.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
 
 using namespace yotta;
 using exercise::expect;
@@ -27,7 +27,8 @@ Part part_of(const Tensor& whole, const Spread& spread, const AxisGroups& groups
   return {x.local, x.spread, x.whole};
 }
 
-// Bytes of collectives that rank 0 sent while body(groups) ran on the mesh. Errors become the text of the case.
+// Bytes of collectives that rank 0 sent while body(groups) ran on the mesh. Errors become the text
+// of the case.
 template <class Body>
 int64_t run(const NamedMesh& mesh, Body body, const char* advice = "") {
   RunOptions options;

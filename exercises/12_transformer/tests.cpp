@@ -1,5 +1,6 @@
-// The graded cases of exercise 12. Gradients are compared with difference quotients of a loss, in f64, through
-// the library's forward passes; and where they differ, with what the usual mistakes give.
+// The graded cases of exercise 12. Gradients are compared with difference quotients of a loss, in
+// f64, through the library's forward passes; and where they differ, with what the usual mistakes
+// give.
 #include <functional>
 
 #include "course/shared/graded.hpp"
@@ -45,8 +46,8 @@ class Result {
   Numbers numbers_;
 };
 
-// (loss(x + h e_i) - loss(x - h e_i)) / 2h for every number of x, from two step sizes h, so that the error in h^2
-// cancels.
+// (loss(x + h e_i) - loss(x - h e_i)) / 2h for every number of x, from two step sizes h, so that
+// the error in h^2 cancels.
 Numbers difference_quotients(Tensor x, const std::function<double()>& loss) {
   Numbers slopes;
   for (double& value : x.span<double>()) {

@@ -1,5 +1,5 @@
-// The graded cases of exercise 13. Gradients are compared, not weights after a step of Adam: Adam divides
-// by the gradient's size, so a gradient four times too large would not show.
+// The graded cases of exercise 13. Gradients are compared, not weights after a step of Adam: Adam
+// divides by the gradient's size, so a gradient four times too large would not show.
 #include <atomic>
 
 #include "course/shared/graded_ranks.hpp"
@@ -101,8 +101,9 @@ std::unique_ptr<AnyDdp> make_ddp(const ParameterPtrs& parameters, Communicator& 
   return solution.make_ddp(parameters, world, bucket_bytes, op, overlap);
 }
 
-// Runs body(world, parameters, ddp) on two ranks, and finish() after it. That is exercise 13.6, which may be wrong or
-// not begun: once all ranks have made their checks, what it does is not looked at here.
+// Runs body(world, parameters, ddp) on two ranks, and finish() after it. That is exercise 13.6,
+// which may be wrong or not begun: once all ranks have made their checks, what it does is not
+// looked at here.
 template <class Body>
 void run_backward(bool overlap, Body body) {
   std::atomic<bool> checked = false;
@@ -328,7 +329,8 @@ TEST_CASE("13.5: buckets leave in their order, in whichever order they become fu
 }
 
 TEST_CASE("13.5: the callback launches and does not wait: communication overlaps backward") {
-  // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first callback.
+  // Rank 1 goes on only after it has heard from rank 0, and rank 0 tells it after its first
+  // callback.
   bool told = false;
   try {
     run_backward(true, [&](Communicator& world, const ParameterPtrs& parameters, AnyDdp&) {

@@ -1,5 +1,5 @@
-// The graded cases of exercise 14. Memory and traffic are read from the ledger: a solution in which every rank
-// steps everything computes the same weights, and does not pass.
+// The graded cases of exercise 14. Memory and traffic are read from the ledger: a solution in which
+// every rank steps everything computes the same weights, and does not pass.
 #include <atomic>
 #include <numeric>
 
@@ -20,8 +20,8 @@ void require(bool right, const std::string& what_is_wrong, Where where = Where::
   if (!right) fail(where, "{}", what_is_wrong);
 }
 
-// Three parameters of 8, 4 and 12 numbers, of value 0 to 23; 1, 2 and 4 ranks divide each. They have a bucket
-// each, or one together, in which four parts of six numbers cut through them:
+// Three parameters of 8, 4 and 12 numbers, of value 0 to 23; 1, 2 and 4 ranks divide each. They
+// have a bucket each, or one together, in which four parts of six numbers cut through them:
 //     [         p2           ][  p1  ][      p0      ]
 //     └─ rank 0 ─┘└─ rank 1 ─┘└─ rank 2 ─┘└─ rank 3 ─┘
 constexpr int64_t sizes[] = {8, 4, 12};
@@ -92,8 +92,8 @@ Numbers as_in_one_bucket(const Numbers& by_parameter) {
   return all;
 }
 
-// body(world) checks what it grades and returns its Zero, which has something under way. What would end it, finish(), is
-// of a later task, and may be wrong, or not done yet.
+// body(world) checks what it grades and returns its Zero, which has something under way. What would
+// end it, finish(), is of a later task, and may be wrong, or not done yet.
 template <class Body>
 void run_before_finish(int p, Body body) {
   std::atomic<bool> checked = false;
@@ -279,7 +279,8 @@ TEST_CASE("14.3: stage 2 sends a bucket when its last gradient is there") {
 }
 
 TEST_CASE("14.4: stage 2 sends while backward goes on") {
-  // Rank 1 begins only after it has heard from rank 0, and rank 0 tells it after its bucket has left.
+  // Rank 1 begins only after it has heard from rank 0, and rank 0 tells it after its bucket has
+  // left.
   std::atomic<bool> told = false;
   try {
     run_before_finish(2, [&](Communicator& world) {

@@ -35,7 +35,7 @@
 #include <set>
 #include <string>
 
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/grad_clip.hpp"

@@ -1,5 +1,5 @@
-// The graded cases of exercise 15. What a rank holds and sends is read from the ledger, so a solution that
-// computes the right numbers with everything whole does not pass.
+// The graded cases of exercise 15. What a rank holds and sends is read from the ledger, so a
+// solution that computes the right numbers with everything whole does not pass.
 #include <atomic>
 #include <functional>
 
@@ -28,7 +28,7 @@ void require(const Verdict& verdict, Where where = Where::current()) {
   require(verdict.equal, verdict.text, where);
 }
 
-// ---- one unit: w (2, 3), b (3), v (2, 2): 13 numbers of value 0, 1, 2, ... -------------------------
+// ---- one unit: w (2, 3), b (3), v (2, 2): 13 numbers of value 0, 1, 2, ... ---------------------
 
 constexpr int64_t numbers = 13;
 
@@ -86,15 +86,16 @@ void backward_unit(AnyUnit& unit, const std::vector<ParameterPtr>& parameters, i
 int64_t padded(int64_t count, int p) { return (count + p - 1) / p * p; }
 int64_t live(MemoryKind kind) { return context().ledger.memory()->live(kind); }
 
-// Bytes that this rank's collectives have sent when all ranks are here, and what was under way has arrived.
+// Bytes that this rank's collectives have sent when all ranks are here, and what was under way has
+// arrived.
 int64_t sent_by_now(Communicator& world) {
   world.barrier();
   const Ledger& ledger = context().ledger;
   return ledger.total_traffic().bytes_sent - ledger.traffic("send").bytes_sent;
 }
 
-// body(world) checks what it grades and returns its unit. The call that ends what the unit has begun is of a
-// later task, and may be wrong, or not done yet.
+// body(world) checks what it grades and returns its unit. The call that ends what the unit has
+// begun is of a later task, and may be wrong, or not done yet.
 template <class Body>
 void run_before(void (AnyUnit::*end)(), int p, Body body) {
   std::atomic<bool> checked = false;
@@ -110,7 +111,7 @@ void run_before(void (AnyUnit::*end)(), int p, Body body) {
   }
 }
 
-// ---- a whole net: 9 layers of one weight (4, 4) each ----------------------------------------------------
+// ---- a whole net: 9 layers of one weight (4, 4) each -------------------------------------------
 
 constexpr LinearNetConfig net = {9, 4};
 constexpr int64_t one_layer = net.width * net.width;
@@ -201,7 +202,8 @@ void pass(Layers stack, int64_t step, int64_t begin, int64_t end) {
   backward(stack, dy, saved);
 }
 
-// Three layers, the last with the weight of the first: unit 0, the root, has two slices, and unit 1 is between.
+// Three layers, the last with the weight of the first: unit 0, the root, has two slices, and unit 1
+// is between.
 std::vector<LayerPtr> make_tied_net() {
   std::vector<LayerPtr> stack = make_linear_net({3, net.width}, {1, DType::f64});
   stack.back() = std::make_unique<Linear>("tied", parameters(Layers(stack)).front());
@@ -212,8 +214,9 @@ int64_t units_sent(const char* label) {
   return context().ledger.traffic(label).bytes_sent / (one_layer / 2 * 8);
 }
 
-// Calls see(fsdp, what, unit) whenever a unit's layer has computed F, or is about to compute I or W, on rank 0
-// of 2; "R" when the unit's I is over. Up to: "F" forward alone, "I" dgrads too, "W" a whole pass.
+// Calls see(fsdp, what, unit) whenever a unit's layer has computed F, or is about to compute I or
+// W, on rank 0 of 2; "R" when the unit's I is over. Up to: "F" forward alone, "I" dgrads too, "W" a
+// whole pass.
 using See = std::function<void(AnyFsdp&, char, int)>;
 void watch_pass(exercise::FsdpChoices choices, char up_to, const See& see) {
   run(2, [&](Communicator& world) {
@@ -258,8 +261,9 @@ void expect_fetched(const std::vector<int>& fetched, int needed, const std::stri
           fmt::format("{}: needed unit {}, fetched {}", when, list(right), list(fetched)));
 }
 
-// Rank 0 computes F of unit 0, or I of unit 8. Rank 1 joins the gather of the unit after only when it has heard
-// that rank 0 computes: whoever has started or awaits that gather before never gets there.
+// Rank 0 computes F of unit 0, or I of unit 8. Rank 1 joins the gather of the unit after only when
+// it has heard that rank 0 computes: whoever has started or awaits that gather before never gets
+// there.
 void expect_own_gather_first(char what) {
   const int own = what == 'F' ? 0 : 8, next = what == 'F' ? 1 : 7;
   const auto body = [=](Communicator& world) {
@@ -791,7 +795,8 @@ TEST_CASE("15.9: wgrad needs no weights, and one reduction is under way at a tim
         "reduction of *neighbours_.reducing before starting this unit's, and note that it is "
         "this unit's now");
   }
-  // At most two units of weights and the gradients of the unit before, with this rank's half of their sum.
+  // At most two units of weights and the gradients of the unit before, with this rank's half of
+  // their sum.
   const int64_t allowed = (3 * one_layer + one_layer / 2) * 8;
   expect(most <= allowed,
          fmt::format("{} bytes borrowed at the peak of backward, {} allowed: finish the reduction "

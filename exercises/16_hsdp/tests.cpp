@@ -1,5 +1,6 @@
-// The graded cases of exercise 16. What crosses between groups, and when, is read from the ledger and from the virtual
-// clock, so a solution that computes the right numbers over the wrong links does not pass.
+// The graded cases of exercise 16. What crosses between groups, and when, is read from the ledger
+// and from the virtual clock, so a solution that computes the right numbers over the wrong links
+// does not pass.
 #include <functional>
 
 #include "course/shared/graded_ranks.hpp"

@@ -1,5 +1,5 @@
-// The graded cases of exercise 17. The layers are probes: each counts how often it runs forward, and its Saved
-// holds a token, so that the Saved that live at the same time can be counted.
+// The graded cases of exercise 17. The layers are probes: each counts how often it runs forward,
+// and its Saved holds a token, so that the Saved that live at the same time can be counted.
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
@@ -240,7 +240,8 @@ std::string list(const std::vector<std::string>& names) {
   return all.empty() ? "nothing" : all;
 }
 
-// A stack of n probes whose entries [first, last) are cut into slices of `every` layers. `C`: how many these are.
+// A stack of n probes whose entries [first, last) are cut into slices of `every` layers. `C`: how
+// many these are.
 void expect_slices(int64_t n, int64_t every, int64_t C, int64_t first, int64_t last) {
   const Chain chain(n);
   const Layers stack = chain.layers;
@@ -293,8 +294,8 @@ TEST_CASE("17.4: each slice is a checkpoint: after forward its input is kept, an
 
 namespace {
 
-// Keeps what an attention layer keeps, with a mask of the probabilities or without, in the same tree; computes
-// nothing.
+// Keeps what an attention layer keeps, with a mask of the probabilities or without, in the same
+// tree; computes nothing.
 class StandIn : public Layer {
  public:
   explicit StandIn(bool masks) : Layer("block"), masks_(masks) {}
@@ -356,7 +357,8 @@ namespace {
 
 using Kind = ReplayAction::Kind;
 
-// Plays actions on 4 probes. The reversal of layer 3 comes last: forward() plays what is before it, then runs layer 3.
+// Plays actions on 4 probes. The reversal of layer 3 comes last: forward() plays what is before it,
+// then runs layer 3.
 struct Played {
   explicit Played(ReplayActions actions) : chain(4), saved(place) {
     actions.push_back({Kind::reverse, 3});

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"

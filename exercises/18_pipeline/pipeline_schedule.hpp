@@ -40,7 +40,6 @@
 #include <deque>
 #include <map>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"

@@ -1,6 +1,6 @@
-// The graded cases of exercise 18. A schedule is a list, so all about it is found out without any rank: is it complete,
-// can it run at all, how long does it take, how much must each stage hold? Messages are sent between ranks, which are
-// threads here, and a send may wait for its receiver.
+// The graded cases of exercise 18. A schedule is a list, so all about it is found out without any
+// rank: is it complete, can it run at all, how long does it take, how much must each stage hold?
+// Messages are sent between ranks, which are threads here, and a send may wait for its receiver.
 #include "course/shared/graded_pipeline.hpp"
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
@@ -64,7 +64,8 @@ PipelineActions drawn_actions(int number) {
   return actions;
 }
 
-// Why a schedule has the larger bubble, if a rank has fewer microbatches in flight than it may; else empty.
+// Why a schedule has the larger bubble, if a rank has fewer microbatches in flight than it may;
+// else empty.
 std::string too_few_in_flight(const PipelineSchedule& yours, const PipelineSchedule& allowed) {
   for (size_t rank = 0; rank < yours.by_rank.size(); ++rank) {
     const int64_t held = live(yours.by_rank[rank]), needed = live(allowed.by_rank[rank]);
@@ -156,7 +157,8 @@ std::string what_of(const RankFailed& failed) {
   return failed.what();
 }
 
-// Plays a schedule on its ranks; a send waits for its receiver unless it is asynchronous. What went wrong, or nothing.
+// Plays a schedule on its ranks; a send waits for its receiver unless it is asynchronous. What went
+// wrong, or nothing.
 std::string complaint_of(const PipelineSchedule& schedule, Play yours) {
   RunOptions options;
   options.threads = 1;
@@ -379,7 +381,8 @@ TEST_CASE("18.5: every action receives what the same action of the next stage ma
   for (const PipelineSchedule& schedule : interleaved()) expect_played(schedule, Play::receive);
 }
 
-// Only a send() that works shows what receive() lets go of: until then there is nothing to see here.
+// Only a send() that works shows what receive() lets go of: until then there is nothing to see
+// here.
 TEST_CASE("18.5: what was sent and has arrived is let go, and nothing that is on its way") {
   const int64_t size = 4096, m = 16;
   const PipelineSchedule schedule = make_schedule(PipelineKind::one_f_one_b, 2, m);

@@ -1,4 +1,5 @@
-// The graded cases of exercise 19. A schedule is a list, so time and memory are found out without any rank.
+// The graded cases of exercise 19. A schedule is a list, so time and memory are found out without
+// any rank.
 #include "course/shared/graded_pipeline.hpp"
 #include "interface.hpp"
 #include "yotta/parallel/zero_bubble.hpp"

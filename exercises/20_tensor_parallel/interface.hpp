@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/activations.hpp"

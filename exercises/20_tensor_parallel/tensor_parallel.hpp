@@ -42,7 +42,7 @@
 
 #include <memory>
 
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/linear.hpp"

@@ -1,5 +1,5 @@
-// The graded cases of exercise 20. Everything is compared with layers of one rank, in double: outputs, dx,
-// every weight and its gradient; and what was sent with what one all_reduce sends.
+// The graded cases of exercise 20. Everything is compared with layers of one rank, in double:
+// outputs, dx, every weight and its gradient; and what was sent with what one all_reduce sends.
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 
@@ -43,8 +43,9 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
   return all;
 }
 
-// What rank `rank` of p holds of a whole parameter: some rows of a weight and some of the bias if the layer is
-// cut by columns (a weight has a row for each output), some columns and the whole bias if it is cut by rows.
+// What rank `rank` of p holds of a whole parameter: some rows of a weight and some of the bias if
+// the layer is cut by columns (a weight has a row for each output), some columns and the whole bias
+// if it is cut by rows.
 ShardRange expected_part(const Parameter& whole, bool by_columns, int p, int rank) {
   const int64_t rows = whole.is_matrix ? whole.value.dim(0) : 1, columns = whole.value.dim(-1);
   if (whole.is_matrix && by_columns) return {rows / p, columns, rank * rows / p, 0, rows, columns};
@@ -154,7 +155,8 @@ class SerialMlp {
   }
 
   std::vector<ParameterPtr> whole;  // (gate,) up, down: weight and bias
-  // Of swiglu without biases, what mistakes would make: one of the two parts of dx; swiglu(h, gate).
+  // Of swiglu without biases, what mistakes would make: one of the two parts of dx; swiglu(h,
+  // gate).
   Tensor dx_of_up, dx_of_gate, y_of_swapped;
 
  private:

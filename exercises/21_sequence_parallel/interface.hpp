@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"

@@ -1,4 +1,5 @@
-// The graded cases of exercise 21: tokens shared by 2 to 4 ranks, in f64, where they divide and where they do not.
+// The graded cases of exercise 21: tokens shared by 2 to 4 ranks, in f64, where they divide and
+// where they do not.
 #include <map>
 
 #include "course/shared/graded_ranks.hpp"

@@ -46,7 +46,7 @@
 #include <functional>
 #include <vector>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"

@@ -1,4 +1,5 @@
-// The graded cases of exercise 22: pieces on 1 to 5 ranks, in f64, where they divide and where they do not; then on a clock.
+// The graded cases of exercise 22: pieces on 1 to 5 ranks, in f64, where they divide and where they
+// do not; then on a clock.
 #include <algorithm>
 #include <array>
 
@@ -261,7 +262,8 @@ TEST_CASE("22.4: bytes are what a rank sends, of pieces that differ in size") {
     for (const int p : {2, 3, 4, 5, 8})
       for (const int64_t N : {int64_t{40}, int64_t{13}})
         for (int r = 0; r < p; ++r) {
-          // All pieces, its own twice if it goes both ways, but those of its two farthest neighbours.
+          // All pieces, its own twice if it goes both ways, but those of its two farthest
+          // neighbours.
           const int far = pieces == Pieces::one_way ? 0 : (p - 1) / 2;
           const int64_t sent = N + chunk_count(N, p, r) - chunk_count(N, p, (r + far) % p) -
                                chunk_count(N, p, (r + far + 1) % p);

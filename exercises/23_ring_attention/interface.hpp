@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention_blockwise.hpp"

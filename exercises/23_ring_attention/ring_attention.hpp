@@ -36,7 +36,6 @@
 #include <array>
 #include <limits>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention_blockwise.hpp"

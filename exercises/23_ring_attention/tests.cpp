@@ -1,5 +1,5 @@
-// The graded cases of exercise 23: chunks, blocks, merging, and ring attention forward and backward on 1 to 8
-// ranks. All in f64, so that what is left of a difference is a mistake.
+// The graded cases of exercise 23: chunks, blocks, merging, and ring attention forward and backward
+// on 1 to 8 ranks. All in f64, so that what is left of a difference is a mistake.
 #include <atomic>
 
 #include "course/shared/graded_ranks.hpp"
@@ -61,8 +61,8 @@ int64_t work_of(int p, int rank) {
   return twice;
 }
 
-// What a rank gets if it averages the arriving parts, each with what it has so far or all at the end, or if it
-// takes the keys that are here for those of the rank on the other side.
+// What a rank gets if it averages the arriving parts, each with what it has so far or all at the
+// end, or if it takes the keys that are here for those of the rank on the other side.
 enum class Mistaken { mean_in_turn, mean_at_the_end, other_side };
 Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
   const int64_t chunks = p == 1 ? 1 : 2, n = T / (chunks * p);
@@ -190,8 +190,8 @@ void expect_backward(const Inputs& x, int p, Order order = Order::zigzag) {
   }
 }
 
-// What a rank sent, and how many blocks it computed, against what is needed: cp - 1 hops of `pairs` pairs, and the
-// blocks whose keys the queries see at least some of.
+// What a rank sent, and how many blocks it computed, against what is needed: cp - 1 hops of `pairs`
+// pairs, and the blocks whose keys the queries see at least some of.
 void expect_no_waste(const Ledger& ledger, int p, int rank, int64_t pair_bytes, int64_t pairs,
                      const char* op) {
   const int64_t sent = ledger.total_traffic().bytes_sent, needed = pairs * (p - 1) * pair_bytes;
@@ -230,7 +230,8 @@ int64_t most_held(int p, Body body) {
   return most;
 }
 
-// Visitors' keys and values go on when they have been used. Two pairs more than the library holds are borne with.
+// Visitors' keys and values go on when they have been used. Two pairs more than the library holds
+// are borne with.
 void expect_held(int64_t yours, int64_t needed, int p) {
   const int64_t pair = 2 * B * (T / p) * H * d * 8;
   const auto pairs = [&](int64_t bytes) {
@@ -244,8 +245,9 @@ void expect_held(int64_t yours, int64_t needed, int p) {
                      p, pairs(yours), pairs(needed)));
 }
 
-// body(cp) on a described machine where a hop of a pair takes as long as a step of the forward pass, so that a ring
-// that computes and hops at once need not wait. x is what each rank holds, without numbers.
+// body(cp) on a described machine where a hop of a pair takes as long as a step of the forward
+// pass, so that a ring that computes and hops at once need not wait. x is what each rank holds,
+// without numbers.
 struct Clocked {
   double seconds, computing, hop;
 };

@@ -1,4 +1,5 @@
-// The graded cases of exercise 24: attention by an exchange of tokens for heads, on 1 to 8 ranks, in f64.
+// The graded cases of exercise 24: attention by an exchange of tokens for heads, on 1 to 8 ranks,
+// in f64.
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
@@ -15,7 +16,8 @@ namespace {
 constexpr int64_t B = 2, T = 48, H = 8, d = 4;  // T divides by 2 p for all p here
 constexpr int all_ranks[] = {2, 1, 4, 8};
 
-// How the sequence is cut: rank i of p holds chunks i and 2p-1-i, or in the other order 2i and 2i+1.
+// How the sequence is cut: rank i of p holds chunks i and 2p-1-i, or in the other order 2i and
+// 2i+1.
 struct Split {
   int p;
   ChunkOrder order = ChunkOrder::zigzag;

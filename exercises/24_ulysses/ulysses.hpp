@@ -25,7 +25,6 @@
 // Reference: Jacobs et al. (2023), DeepSpeed Ulysses.
 #pragma once
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention_blockwise.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/collectives_exchange_hierarchical.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"

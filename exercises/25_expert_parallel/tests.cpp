@@ -1,5 +1,5 @@
-// The graded cases of exercise 25: one token by hand and against differences; then what ranks do, mixtures in f64 on 1 to
-// 4 ranks against one.
+// The graded cases of exercise 25: one token by hand and against differences; then what ranks do,
+// mixtures in f64 on 1 to 4 ranks against one.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -370,8 +370,8 @@ TEST_CASE("25.5: rows that arrived rank by rank are sorted by expert, and back a
     const int64_t M = std::accumulate(arriving.begin(), arriving.end(), int64_t{0});
     Plan plan{{}, List(static_cast<size_t>(ep)), arriving, List(static_cast<size_t>(held))};
     Tensor rows = Tensor::empty({M, 2}, DType::f64), sorted = rows.clone();
-    std::vector<double>
-        order;  // a row says its rank, its expert and its place: 10 r + e + place / 10
+    // A row says its rank, its expert and its place: 10 r + e + place / 10.
+    std::vector<double> order;
     std::vector<std::vector<double>> by_expert(static_cast<size_t>(held));
     for (size_t i = 0; i < arriving.size(); ++i)
       for (int64_t j = 0; j < arriving[i]; ++j) {
@@ -482,7 +482,8 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
 }
 
 // Forward, and if there is a dy backward, of x's rows.
-// With `forwards`, counts there that forward has ended, and begins backward when it has on all of ep.
+// With `forwards`, counts there that forward has ended, and begins backward when it has on all of
+// ep.
 Outcome run_layer(Layer& layer, const Tensor& x, const Tensor& dy = {},
                   std::atomic<int>* forwards = nullptr, const Communicator& ep = {}) {
   Saved saved;

@@ -1,4 +1,5 @@
-// The graded cases of exercise 26. No rank runs here: a mesh is numbers, and so are its groups and its links.
+// The graded cases of exercise 26. No rank runs here: a mesh is numbers, and so are its groups and
+// its links.
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The graded cases of exercise 27. Timelines are written by hand here, so that each second is known.
+// The graded cases of exercise 27. Timelines are written by hand here, so that each second is
+// known.
 #include <cmath>
 
 #include "course/shared/graded.hpp"

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "yotta/comm/mesh.hpp"
-#include "yotta/comm/torus_times.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"
 #include "yotta/plan/counted_model.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 namespace exercise {
 

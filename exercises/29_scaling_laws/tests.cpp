@@ -71,7 +71,8 @@ double share(int term) {
   return parts[term] / loss_of(made, N0, D0);
 }
 
-// Derivatives by some of a law's numbers, beside what the logarithm does when one of them grows a little.
+// Derivatives by some of a law's numbers, beside what the logarithm does when one of them grows a
+// little.
 void expect_slopes(size_t first, size_t last) {
   for (int i = 0; i < draws; ++i) {
     const Five law = logarithms(drawn_law(i));

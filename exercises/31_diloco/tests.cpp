@@ -1,5 +1,5 @@
-// The graded cases of exercise 31. Workers train a weight or two whose path is known, so that every mean, every outer step
-// and every byte can be said beforehand.
+// The graded cases of exercise 31. Workers train a weight or two whose path is known, so that every
+// mean, every outer step and every byte can be said beforehand.
 #include <cmath>
 #include <functional>
 

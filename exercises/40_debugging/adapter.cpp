@@ -1,4 +1,5 @@
-// One solution of exercise 40 (the student's, the library's or a wrong one) as the graded cases see it.
+// One solution of exercise 40 (the student's, the library's or a wrong one) as the graded cases see
+// it.
 #include "interface.hpp"
 
 #include YOTTA_SOLUTION

@@ -1,5 +1,6 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// Eight functions of a training loop. A student gets each with a bug that the field knows; the folder solution has them mended.
+// Eight functions of a training loop. A student gets each with a bug that the field knows; the
+// folder solution has them mended.
 //
 //     report   what was seen                                   the function
 //     1        eight ranks learn no faster than one            rows_of_step
@@ -12,7 +13,8 @@
 //     8        ranks of tp drift apart                         finish_gradients
 //
 // The reports stand in README.md, as they would stand in an issue tracker.
-// Contract: dp are the ranks that train copies of the model on different rows, tp those that share its matrices.
+// Contract: dp are the ranks that train copies of the model on different rows, tp those that share
+// its matrices.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,8 +32,9 @@ namespace yotta::student {
 
 using Values = std::vector<double>;
 
-// The rows of an epoch that this rank reads in a step, `each` of them. All ranks of dp together read the same as one rank
-// that reads p times as many. `order` is the epoch's shuffled order, the same on all ranks.
+// The rows of an epoch that this rank reads in a step, `each` of them. All ranks of dp together
+// read the same as one rank that reads p times as many. `order` is the epoch's shuffled order, the
+// same on all ranks.
 inline std::vector<int64_t> rows_of_step(const std::vector<int64_t>& order, int64_t step,
                                          int64_t each, const Communicator& dp) {
   std::vector<int64_t> rows;
@@ -44,8 +47,8 @@ inline std::vector<int64_t> rows_of_step(const std::vector<int64_t>& order, int6
   return rows;
 }
 
-// The gradient of a step: the mean over the microbatches of all ranks of dp. A microbatch's own is the mean over its rows, and
-// all have as many rows.
+// The gradient of a step: the mean over the microbatches of all ranks of dp. A microbatch's own is
+// the mean over its rows, and all have as many rows.
 inline Values accumulated(const std::vector<Values>& microbatches, const Communicator& dp) {
   Values sum(microbatches.front().size());
   // exercise 40.2: report 2
@@ -74,7 +77,8 @@ inline std::vector<Microbatch> microbatches_of(int64_t rows, int64_t size) {
   return cut;
 }
 
-// The mean losses over dp of the steps up to the first at which some rank's loss is not finite. `losses` are this rank's.
+// The mean losses over dp of the steps up to the first at which some rank's loss is not finite.
+// `losses` are this rank's.
 inline Values train_until(const Values& losses, const Communicator& dp) {
   Values means;
   for (const double loss : losses) {
@@ -112,8 +116,9 @@ inline void momentum_step(Tensor& weight, MomentumState& state, const Values& gr
   weight.copy_from(state.master.to(weight.dtype()));
 }
 
-// The norm of the whole gradient, by which all ranks clip. This rank holds a part of the matrices' gradients, whose squares add up
-// to `parts`; those of norms and biases are the same on all ranks of tp, and add up to `copies`. All ranks of dp hold the same.
+// The norm of the whole gradient, by which all ranks clip. This rank holds a part of the matrices'
+// gradients, whose squares add up to `parts`; those of norms and biases are the same on all ranks
+// of tp, and add up to `copies`. All ranks of dp hold the same.
 inline double gradient_norm(double parts, double copies, const Communicator& tp,
                             [[maybe_unused]] const Communicator& world) {
   double squares = 0;
@@ -149,10 +154,11 @@ inline Values restored(const Files& files, const std::string& name, int ranks, i
   return whole;
 }
 
-// Gradients of one rank by their weights' names: "block 0.norm.weight", "block 0.norm.bias", "block 0.up.weight", ...
+// Gradients of one rank by their weights' names: "block 0.norm.weight", "block 0.norm.bias", "block
+// 0.up.weight", ...
 using Gradients = std::map<std::string, Values>;
-// After backward with the tokens shared among tp: a norm has seen this rank's tokens alone, and all ranks hold it whole. The
-// matrices are cut among tp, and their gradients are whole.
+// After backward with the tokens shared among tp: a norm has seen this rank's tokens alone, and all
+// ranks hold it whole. The matrices are cut among tp, and their gradients are whole.
 inline void finish_gradients(Gradients& gradients, const Communicator& tp) {
   // exercise 40.8: report 8
   for (auto& [name, gradient] : gradients) {

@@ -1,4 +1,5 @@
-// The graded cases of exercise 40. Each looks for what its report describes, and then at what worked before.
+// The graded cases of exercise 40. Each looks for what its report describes, and then at what
+// worked before.
 #include <cmath>
 #include <numeric>
 #include <set>

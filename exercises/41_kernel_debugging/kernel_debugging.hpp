@@ -1,6 +1,7 @@
 // Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
-// Two kernels, each with a bug that a GPU shows only now and then. A student gets them with the bug; the folder solution has
-// them mended. Both compute C (m, n) = A (m, k) B (k, n), float, row-major, a block for each number of C.
+// Two kernels, each with a bug that a GPU shows only now and then. A student gets them with the
+// bug; the folder solution has them mended. Both compute C (m, n) = A (m, k) B (k, n), float,
+// row-major, a block for each number of C.
 //
 //     report   what was seen                              the kernel
 //     1        a sum that changes from run to run         dot_by_halves
@@ -15,7 +16,8 @@
 namespace yotta::student {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// Each thread sums every THREADS-th product; then half of the threads add the other half's sums, then a quarter, ...
+// Each thread sums every THREADS-th product; then half of the threads add the other half's sums,
+// then a quarter, ...
 template <int THREADS>
 __global__ void dot_by_halves(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
   __shared__ float sums[THREADS];

@@ -1,5 +1,6 @@
-// The graded cases of exercise 41: the emulator finds a race and a barrier that not all threads reach in every run, not only when a
-// GPU's schedule shows them. Then the numbers, and what the mending costs.
+// The graded cases of exercise 41: the emulator finds a race and a barrier that not all threads
+// reach in every run, not only when a GPU's schedule shows them. Then the numbers, and what the
+// mending costs.
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/matmul_ladder.hpp"

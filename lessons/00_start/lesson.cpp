@@ -1,5 +1,6 @@
-// Lesson 00: ranks that add up a number each, what it costs, and a race, step by step. It is one plain file and the headers of
-// the library, as your own programs are; later lessons share a frame for options and timelines.
+// Lesson 00: ranks that add up a number each, what it costs, and a race, step by step. It is one
+// plain file and the headers of the library, as your own programs are; later lessons share a frame
+// for options and timelines.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "course/shared/lesson.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/device/device_memory.hpp"
-#include "yotta/device/mma_picture.hpp"
+#include "yotta/device/pictures/mma_picture.hpp"
 #include "yotta/device/tensor_cores.hpp"
 #include "yotta/device/tensor_cores_tile.hpp"
 #include "yotta/machine/roofline.hpp"
@@ -124,7 +124,8 @@ void swizzle(Lesson& lesson) {
   lesson.say("swizzled         {}", banks_of_chunk_0<Rows::swizzled>());
 }
 
-// The sum of k products of numbers between 0 and 1, rounded to T after every `round` products; an mma has 16.
+// The sum of k products of numbers between 0 and 1, rounded to T after every `round` products; an
+// mma has 16.
 template <class T>
 double sum_kept_in(const std::vector<bfloat16>& a, const std::vector<bfloat16>& b, size_t round) {
   T sum{};
@@ -181,8 +182,8 @@ void everything_else(Lesson& lesson) {
   }
 }
 
-// A product whose inputs nobody cast runs in f32 on the ordinary lanes. The same one in bf16 runs on
-// tensor cores.
+// A product whose inputs nobody cast runs in f32 on the ordinary lanes. The same one in bf16 runs
+// on tensor cores.
 void forgotten_cast(Lesson& lesson) {
   lesson.section("Forget the cast: a product of 8192 x 8192 x 8192 at the peak, in ms");
   const double flops = matmul_flops(8192, 8192, 8192);

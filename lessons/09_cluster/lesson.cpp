@@ -1,4 +1,5 @@
-// Lesson 09: what a cluster is, in numbers: memories, links, the price of a message, and what follows.
+// Lesson 09: what a cluster is, in numbers: memories, links, the price of a message, and what
+// follows.
 #include <fstream>
 
 #include "course/shared/cluster_picture.hpp"
@@ -20,7 +21,8 @@ std::string metric(double value) {
   return fmt::format("{:.3g} {}", value, prefixes[i]);
 }
 
-// One level of the H100's memories: what all its parts hold together, and how fast they give it out.
+// One level of the H100's memories: what all its parts hold together, and how fast they give it
+// out.
 struct Memory {
   const char* name;
   double bytes, bandwidth;
@@ -105,8 +107,8 @@ void crossing(Lesson& lesson) {
   }
 }
 
-// Seconds in which each chip of a 16 x 16 x 16 pod gathers a weight matrix; one live chip stands for
-// all.
+// Seconds in which each chip of a 16 x 16 x 16 pod gathers a weight matrix; one live chip stands
+// for all.
 double pod_gather_seconds(int axes, int directions, int64_t numbers) {
   const TorusShape shape{std::vector<int>(static_cast<size_t>(axes), 16), directions};
   const auto body = [&](Communicator& world) {

@@ -1,4 +1,5 @@
-// Lesson 10: every all_reduce counted, the crossover between trees and rings, and four ways to fail.
+// Lesson 10: every all_reduce counted, the crossover between trees and rings, and four ways to
+// fail.
 #include <fstream>
 #include <vector>
 

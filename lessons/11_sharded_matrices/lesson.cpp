@@ -1,15 +1,16 @@
-// Lesson 11: matrices spread over a mesh: who holds what, how a spread is changed, how two are multiplied.
+// Lesson 11: matrices spread over a mesh: who holds what, how a spread is changed, how two are
+// multiplied.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"
 #include "course/shared/spread_picture.hpp"
-#include "yotta/comm/feed_forward_spreads.hpp"
-#include "yotta/comm/matmul_plans.hpp"
-#include "yotta/comm/resharding.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
-#include "yotta/comm/torus_times.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
+#include "yotta/sharding/matmul_plans.hpp"
+#include "yotta/sharding/resharding.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 using namespace yotta;
 
@@ -84,7 +85,8 @@ void resharding(Lesson& lesson) {
   }
 }
 
-// What an all_gather and an all_to_all of 8 MiB send by the ledger, and what a link of the ring carries.
+// What an all_gather and an all_to_all of 8 MiB send by the ledger, and what a link of the ring
+// carries.
 void all_to_all(Lesson& lesson) {
   lesson.section("An array of 8 MiB on a ring: all_gather of A[I_X, J], all_to_all to A[I, J_X]");
   lesson.say("{:>5} {:>16} {:>16} {:>8} {:>16} {:>14}", "chips", "gather, bytes", "all_to_all",
@@ -159,7 +161,8 @@ Tensor numbers(const Shape& shape, const char* name) {
   return made;
 }
 
-// Every pair of spreads on {X 2, Y 2}, with data: the largest difference from the product on one rank.
+// Every pair of spreads on {X 2, Y 2}, with data: the largest difference from the product on one
+// rank.
 void proof(Lesson& lesson) {
   const NamedMesh mesh = parse_mesh("X 2, Y 2");
   const Tensor a = numbers({5, 7}, "a"), b = numbers({7, 6}, "b");

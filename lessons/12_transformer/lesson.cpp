@@ -1,5 +1,5 @@
-// Lesson 12: a transformer's gradients beside difference quotients; and a transformer counted: its parameters, its
-// FLOPs, and what its backward pass needs.
+// Lesson 12: a transformer's gradients beside difference quotients; and a transformer counted: its
+// parameters, its FLOPs, and what its backward pass needs.
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -31,7 +31,8 @@ Tensor numbers(Shape shape, const char* name) {
 }
 Tensor zeros_of(Shape shape) { return Tensor::zeros(std::move(shape), DType::f64); }
 
-// A forward pass whose loss is the sum of y dy: so the gradient of the loss with respect to y is dy.
+// A forward pass whose loss is the sum of y dy: so the gradient of the loss with respect to y is
+// dy.
 struct Checked {
   Lesson& lesson;
   std::function<Tensor()> forward;  // y, from tensors that `check` changes
@@ -201,8 +202,8 @@ void gradients(Lesson& lesson) {
   }
 }
 
-// What a query knows after some of its keys: m, l and o, each from its definition, so that the steps from line to line
-// can be done by hand.
+// What a query knows after some of its keys: m, l and o, each from its definition, so that the
+// steps from line to line can be done by hand.
 void online_softmax(Lesson& lesson) {
   const std::vector<double> scores = {2, 1, 4, 0, 3}, values = {1, 2, 3, 4, 5};
   lesson.section("Online softmax: scores 2 1, then 4 0, then 3; values 1 2, then 3 4, then 5");
@@ -224,7 +225,8 @@ void online_softmax(Lesson& lesson) {
 
 // ---- the linear net -----------------------------------------------------------------------------
 
-// A forward and a backward pass: bytes of weights and of what is kept, FLOPs, and seconds on this computer.
+// A forward and a backward pass: bytes of weights and of what is kept, FLOPs, and seconds on this
+// computer.
 struct NetStep {
   double weights = 0, kept = 0, flops = 0, seconds = 0;
 };
@@ -324,8 +326,8 @@ Step run_step(const TransformerConfig& config, int64_t batch) {
   return step;
 }
 
-// Weights of the matrices that multiply every token: all but tables of positions, norms and biases. A
-// tied token table counts once, as the output matrix.
+// Weights of the matrices that multiply every token: all but tables of positions, norms and biases.
+// A tied token table counts once, as the output matrix.
 int64_t matrix_parameters(const TransformerConfig& config) {
   const int64_t vectors =
       config.has_bias() ? 4 * config.width + config.feed_forward + config.width : 0;

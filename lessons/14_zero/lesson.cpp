@@ -231,7 +231,7 @@ void mixed(Lesson& lesson, const Sizes& sizes) {
     }
 }
 
-// ---- who breaks first ------------------------------------------------------------------------------
+// ---- who breaks first --------------------------------------------------------------------------
 
 // The largest P, in 1e9, that a stage can hold in M bytes: zero_bytes_held(P) <= M.
 double largest(int stage, int64_t ranks, double M) {

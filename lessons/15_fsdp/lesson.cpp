@@ -1,5 +1,5 @@
-// Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how long a step
-// takes when the trips are hidden and when they are not.
+// Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how
+// long a step takes when the trips are hidden and when they are not.
 #include <fstream>
 #include <set>
 
@@ -39,7 +39,7 @@ const std::string text = [] {
   return all;
 }();
 
-// ---- a transformer, with and without FSDP --------------------------------------------------------------
+// ---- a transformer, with and without FSDP ------------------------------------------------------
 
 std::vector<double> losses(int ranks, bool sharded, std::optional<DType> gathered, int64_t steps) {
   const TransformerConfig config = gpt2_config(2, 64, 4, 32, 256);
@@ -82,7 +82,7 @@ void same_losses(Lesson& lesson, const Sizes& sizes) {
   lesson.numbers("loss.sharded", many);
 }
 
-// ---- the linear net: what is held, borrowed and sent -----------------------------------------------------
+// ---- the linear net: what is held, borrowed and sent -------------------------------------------
 
 // Forward and backward of two rows on this rank.
 void one_pass(Layers stack, int64_t width) {
@@ -143,7 +143,7 @@ void memory(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
-// ---- which unit is whole when ----------------------------------------------------------------------
+// ---- which unit is whole when ------------------------------------------------------------------
 
 // Does nothing but show which units are whole or on their way when it is called.
 class Window : public Layer {
@@ -184,7 +184,7 @@ void units(Lesson& lesson, const Sizes& sizes) {
   });
 }
 
-// ---- time, on a described machine ----------------------------------------------------------------------
+// ---- time, on a described machine --------------------------------------------------------------
 
 constexpr int64_t batch_rows = 64;
 
@@ -232,7 +232,7 @@ void time(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
-// ---- who breaks first ------------------------------------------------------------------------------
+// ---- who breaks first --------------------------------------------------------------------------
 
 constexpr double large = 70e9;        // parameters
 constexpr double sequence = 8192;     // tokens

@@ -1,5 +1,6 @@
-// Lesson 16: shards inside a group, copies between groups. What travels over which links, what it costs in memory, when
-// the trips between groups hide, and which group size is best on a described machine.
+// Lesson 16: shards inside a group, copies between groups. What travels over which links, what it
+// costs in memory, when the trips between groups hide, and which group size is best on a described
+// machine.
 #include <fstream>
 
 #include "course/shared/hsdp_picture.hpp"
@@ -31,7 +32,7 @@ const std::string text = [] {
   return all;
 }();
 
-// ---- a transformer on one rank, and in groups ------------------------------------------------------------
+// ---- a transformer on one rank, and in groups --------------------------------------------------
 
 // `microbatches` of this rank's rows of a batch of 8.
 std::vector<double> losses(int ranks, int p, int64_t steps, int64_t cut) {
@@ -70,7 +71,7 @@ void same_losses(Lesson& lesson, const Sizes& sizes) {
   for (size_t i = 0; i < found.size(); ++i) lesson.numbers(fmt::format("loss.{}", i), found[i]);
 }
 
-// ---- what is held, and what travels over which links ------------------------------------------------------
+// ---- what is held, and what travels over which links -------------------------------------------
 
 constexpr LinearNetConfig net = {6, 32};
 
@@ -146,7 +147,7 @@ void levels(Lesson& lesson) {
   }
 }
 
-// ---- time, on a described machine ------------------------------------------------------------------------
+// ---- time, on a described machine --------------------------------------------------------------
 
 // Rank 0's seconds from its first gather on.
 double seconds_of(const Trace& trace) {
@@ -172,7 +173,7 @@ void time(Lesson& lesson) {
   lesson.say("(in brackets: the closed form of hsdp_cost.hpp)");
 }
 
-// ---- which group is best -----------------------------------------------------------------------------------
+// ---- which group is best -----------------------------------------------------------------------
 
 Cluster h100(int ranks) { return cluster_named(fmt::format("h100x{}", ranks)); }
 

@@ -174,7 +174,8 @@ void one_layer(Lesson& lesson) {
   row("full", Recompute::all, Recomputed::all);
 }
 
-// A checkpoint that forgets where its microbatch is: its second run drops other numbers than the first.
+// A checkpoint that forgets where its microbatch is: its second run drops other numbers than the
+// first.
 class ForgetfulCheckpoint : public Checkpoint {
  public:
   using Checkpoint::Checkpoint;

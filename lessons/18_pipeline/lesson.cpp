@@ -1,4 +1,5 @@
-// Lesson 18: pipeline schedules drawn, run on the virtual clock, and one transformer on one rank and on four.
+// Lesson 18: pipeline schedules drawn, run on the virtual clock, and one transformer on one rank
+// and on four.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"
@@ -68,7 +69,8 @@ void lists(Lesson& lesson, const Sizes& sizes) {
     lesson.say("rank {}: {}", rank, str(schedule.by_rank[static_cast<size_t>(rank)]));
 }
 
-// One step of the linear net with equal stages, on machine ideal. Returns the busy share of all ranks.
+// One step of the linear net with equal stages, on machine ideal. Returns the busy share of all
+// ranks.
 struct Measured {
   double busy = 0;
   int64_t messages = 0, most_saved = 0;
@@ -127,14 +129,16 @@ void more_stages(Lesson& lesson) {
                100 * bubble_of_total(p, p), in_flight_1f1b(0, p, p));
 }
 
-// Llama 3 405B as it was trained on 8192 H100 ("The Llama 3 Herd of Models", arXiv 2407.21783, table 4): groups of 8
-// for tensor parallelism, 16 stages, and 32 sequences of 8192 tokens a copy, here one a microbatch.
+// Llama 3 405B as it was trained on 8192 H100 ("The Llama 3 Herd of Models", arXiv 2407.21783,
+// table 4): groups of 8 for tensor parallelism, 16 stages, and 32 sequences of 8192 tokens a copy,
+// here one a microbatch.
 struct LargeRun {
   TransformerConfig model = llama3_405b();
   int tp = 8, p = 16;
   int64_t m = 32, tokens = 8192;
 
-  // Seconds of F in one of a rank's v chunks, on chips of so many FLOP/s: stages are equal, kernels at the peak.
+  // Seconds of F in one of a rank's v chunks, on chips of so many FLOP/s: stages are equal, kernels
+  // at the peak.
   double forward(double flops, int v) const {
     return step_flops(model, 1, tokens) / 3 / tp / (p * v) / flops;
   }

@@ -1,5 +1,6 @@
-// Lesson 19: weight gradients fill the bubble. Schedules drawn, run on the virtual clock, and against published rates;
-// then those that fold the model or feed it from both ends, and those that are searched for.
+// Lesson 19: weight gradients fill the bubble. Schedules drawn, run on the virtual clock, and
+// against published rates; then those that fold the model or feed it from both ends, and those that
+// are searched for.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"

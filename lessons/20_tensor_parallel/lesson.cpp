@@ -1,4 +1,5 @@
-// Lesson 20: one feed-forward layer on several ranks, cut the right way and the wrong way, and a transformer.
+// Lesson 20: one feed-forward layer on several ranks, cut the right way and the wrong way, and a
+// transformer.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"

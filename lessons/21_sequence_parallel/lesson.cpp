@@ -1,4 +1,5 @@
-// Lesson 21: what tensor parallelism leaves whole, cut by tokens: bytes kept, bytes sent, gradients, masks, times.
+// Lesson 21: what tensor parallelism leaves whole, cut by tokens: bytes kept, bytes sent,
+// gradients, masks, times.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"
@@ -161,8 +162,8 @@ constexpr Variant variants[] = {{"tensor parallelism alone", false, Recompute::n
                                 {"both", true, Recompute::attention},
                                 {"all recomputed", false, Recompute::all}};
 
-// Bytes of a layer on rank 0 of 8, run on meta, in the paper's terms: without the norms' statistics, and with the
-// dropped probabilities, which our layers make again.
+// Bytes of a layer on rank 0 of 8, run on meta, in the paper's terms: without the norms'
+// statistics, and with the dropped probabilities, which our layers make again.
 double layer_bytes(const Published& m, const Variant& variant) {
   TransformerConfig config = config_of(1, m.width, m.heads, 2048);
   config.dtype = DType::bf16;

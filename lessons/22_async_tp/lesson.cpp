@@ -1,4 +1,5 @@
-// Lesson 22: gathers and sums in pieces: who multiplies what, bytes, the width from which nothing waits, tiles and waves.
+// Lesson 22: gathers and sums in pieces: who multiplies what, bytes, the width from which nothing
+// waits, tiles and waves.
 #include <fstream>
 #include <set>
 

@@ -1,4 +1,5 @@
-// Lesson 23: one sequence on several ranks. The same losses, who computes what, and what travels meanwhile.
+// Lesson 23: one sequence on several ranks. The same losses, who computes what, and what travels
+// meanwhile.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"
@@ -96,7 +97,8 @@ void merge_by_hand(Lesson& lesson) {
 
 // ---- who computes what ----
 
-// ring_attention as it would be with hop.arrive() before the blocks: the same numbers, and nothing overlaps.
+// ring_attention as it would be with hop.arrive() before the blocks: the same numbers, and nothing
+// overlaps.
 void ring_that_waits(const Tensor& q, Tensor k, Tensor v, const Communicator& cp,
                      ChunkOrder order) {
   const int64_t chunks = chunks_each(cp.size());

@@ -1,4 +1,5 @@
-// Lesson 26: all axes on one mesh: who is where, who sums what, what an order of axes costs, mixtures, and Llama 3 405B.
+// Lesson 26: all axes on one mesh: who is where, who sums what, what an order of axes costs,
+// mixtures, and Llama 3 405B.
 #include <fmt/ranges.h>
 
 #include <fstream>
@@ -170,7 +171,8 @@ void sharded_stages(Lesson& lesson) {
   }
 }
 
-// Scores that each rank of cp computes if a token sees its own document alone, of the mean over ranks.
+// Scores that each rank of cp computes if a token sees its own document alone, of the mean over
+// ranks.
 void documents(Lesson& lesson) {
   constexpr int64_t T = 4096;
   constexpr int cp = 4;

@@ -1,4 +1,5 @@
-// Lesson 27: which share of the peak a training run gets, how it is counted, where the rest goes, and how to measure.
+// Lesson 27: which share of the peak a training run gets, how it is counted, where the rest goes,
+// and how to measure.
 #include <chrono>
 #include <fstream>
 #include <numeric>
@@ -21,7 +22,7 @@ struct Sizes {
 
 double percent(double share) { return 100 * share; }
 
-// ---- FLOPs of a token --------------------------------------------------------------------------------------
+// ---- FLOPs of a token --------------------------------------------------------------------------
 
 void flops_of_models(Lesson& lesson) {
   lesson.section("FLOPs of a token forward, in 1e9, and what a causal mask leaves of attention");
@@ -73,7 +74,7 @@ void counted(Lesson& lesson) {
   }
 }
 
-// ---- one run, counted in many ways ---------------------------------------------------------------------------
+// ---- one run, counted in many ways -------------------------------------------------------------
 
 // FSDP on 8 H100, whole blocks computed again.
 MfuRun counted_run() {
@@ -114,7 +115,8 @@ void ways_of_counting(Lesson& lesson) {
   say("wrong: one rank's tokens over all chips", need, h100.bf16, tokens / chips);
 }
 
-// Published figures, and the same runs by one rule: weights met, causal scores, dense peak of the type.
+// Published figures, and the same runs by one rule: weights met, causal scores, dense peak of the
+// type.
 void claims(Lesson& lesson) {
   lesson.section("Published figures, and the same runs counted by one rule");
   const auto say = [&](const char* name, const char* counts, double printed, double flops,
@@ -147,7 +149,7 @@ void claims(Lesson& lesson) {
       1, chip_named("h100").fp8);
 }
 
-// ---- where the peak goes -----------------------------------------------------------------------------------
+// ---- where the peak goes -----------------------------------------------------------------------
 
 Cluster changed(Cluster cluster, const Sizes& sizes) {
   cluster.chip.bf16 *= static_cast<double>(sizes.faster);
@@ -234,7 +236,7 @@ void slow_networks(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
-// ---- measuring -----------------------------------------------------------------------------------------------
+// ---- measuring ---------------------------------------------------------------------------------
 
 double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();

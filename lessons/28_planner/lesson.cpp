@@ -1,4 +1,5 @@
-// Lesson 28: which layout for this model, this batch and this cluster: memory, time, a search, its limits by hand, and four predictions.
+// Lesson 28: which layout for this model, this batch and this cluster: memory, time, a search, its
+// limits by hand, and four predictions.
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -50,7 +51,7 @@ DescribedFigures run_of(const PlanRequest& request, const Layout& layout) {
   return run_described(as_seen_by(layout.shape, request.cluster), described(request, layout));
 }
 
-// ---- memory and time of a layout -----------------------------------------------------------------------------
+// ---- memory and time of a layout ---------------------------------------------------------------
 
 HandLayout by_hand(const PlanRequest& request, const Layout& layout) {
   HandLayout hand;
@@ -110,7 +111,7 @@ void times(Lesson& lesson) {
   }
 }
 
-// ---- the search ------------------------------------------------------------------------------------------------
+// ---- the search --------------------------------------------------------------------------------
 
 void say_layout(Lesson& lesson, const PlannedLayout& p) {
   lesson.say("{:<60}{:>7.3f} s{:>7.1f} GB{:>7.1f}%", text_of(p.layout), p.estimate.seconds,
@@ -193,9 +194,10 @@ void search(Lesson& lesson, const Sizes& sizes) {
   confirmed(lesson, plan);
 }
 
-// ---- calibration -----------------------------------------------------------------------------------------------
+// ---- calibration -------------------------------------------------------------------------------
 
-// A cluster that is not as described: matrix products reach 60% of the peak, cards 35 GB/s. It stands for a real one.
+// A cluster that is not as described: matrix products reach 60% of the peak, cards 35 GB/s. It
+// stands for a real one.
 PlanRequest slower(PlanRequest request) {
   request.efficiency.matmul = 0.6;
   request.cluster.levels[1].beta = 1 / 35e9;
@@ -238,7 +240,7 @@ void calibration(Lesson& lesson) {
   lesson.number("calibration.after", fit.error_after);
 }
 
-// ---- limits by hand --------------------------------------------------------------------------------------------
+// ---- limits by hand ----------------------------------------------------------------------------
 
 void thresholds(Lesson& lesson) {
   lesson.section(
@@ -336,7 +338,7 @@ void limits(Lesson& lesson) {
   latency(lesson);
 }
 
-// ---- the recipe --------------------------------------------------------------------------------------------------
+// ---- the recipe --------------------------------------------------------------------------------
 
 // The techniques of each model along the numbers of GPUs.
 void recipes_of(Lesson& lesson, int64_t sequence, EstimateCache& cache) {
@@ -369,7 +371,7 @@ void recipes(Lesson& lesson) {
   lesson.say("MFU of 1.5B{}", shares);
 }
 
-// ---- Llama 3 70B on TPUs and GPUs ----------------------------------------------------------------------------------
+// ---- Llama 3 70B on TPUs and GPUs --------------------------------------------------------------
 
 void worked_run(Lesson& lesson, const char* name, const Chip& chip, double chips,
                 const BatchLimits& l, MostRanks most) {
@@ -403,7 +405,7 @@ void worked(Lesson& lesson) {
              percent(mfu_of_days({70e9, 15e12, 4096, h100.bf16, h100.memory}, 60)));
 }
 
-// ---- predictions ---------------------------------------------------------------------------------------------------
+// ---- predictions -------------------------------------------------------------------------------
 
 struct Prediction {
   const char* asks;

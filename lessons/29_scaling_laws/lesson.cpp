@@ -1,5 +1,6 @@
-// Lesson 29: how large a model a budget buys, what that takes, and how far more chips help. Trained models are read from
-// bench/results/scaling/; only the gradient noise at the end is measured now, in well under a second.
+// Lesson 29: how large a model a budget buys, what that takes, and how far more chips help. Trained
+// models are read from bench/results/scaling/; only the gradient noise at the end is measured now,
+// in well under a second.
 #include <fstream>
 
 #include "course/shared/lesson.hpp"
@@ -33,7 +34,7 @@ std::vector<ScalingRun> fitted_runs(int64_t leave, bool with_output = true) {
   return runs;
 }
 
-// ---- isoFLOP curves ------------------------------------------------------------------------------------------
+// ---- isoFLOP curves ----------------------------------------------------------------------------
 
 // Where the numbers come from.
 void describe(Lesson& lesson, const ScalingResults& results) {
@@ -65,7 +66,7 @@ void isoflop(Lesson& lesson) {
   }
 }
 
-// ---- three ways ----------------------------------------------------------------------------------------------
+// ---- three ways --------------------------------------------------------------------------------
 
 // A number of the fit beside what it is in the middle of the draws.
 template <class Number>
@@ -96,7 +97,7 @@ void three_ways(Lesson& lesson, int64_t leave) {
   lesson.number("law.exponent", exponent_of(law));
 }
 
-// ---- the held-out run ----------------------------------------------------------------------------------------
+// ---- the held-out run --------------------------------------------------------------------------
 
 void held_out(Lesson& lesson, int64_t leave) {
   const ScalingResults& results = scaling_results();
@@ -119,7 +120,7 @@ void held_out(Lesson& lesson, int64_t leave) {
   lesson.number("held_out.error", held.loss / forecast.loss - 1);
 }
 
-// ---- what counts ---------------------------------------------------------------------------------------------
+// ---- what counts -------------------------------------------------------------------------------
 
 void what_counts(Lesson& lesson) {
   lesson.section("What N counts");
@@ -138,7 +139,7 @@ void what_counts(Lesson& lesson) {
   lesson.say("{}", worth);
 }
 
-// ---- published laws ------------------------------------------------------------------------------------------
+// ---- published laws ----------------------------------------------------------------------------
 
 // The best model by a law or a line: for Gopher's FLOPs, and for Llama 3's.
 void published_row(Lesson& lesson, const char* name, double exponent, const Optimum& small,
@@ -186,7 +187,7 @@ void published(Lesson& lesson) {
   published_runs(lesson);
 }
 
-// ---- years, megawatts, euros -----------------------------------------------------------------------------------
+// ---- years, megawatts, euros -------------------------------------------------------------------
 
 std::string lasting(double seconds) {
   if (seconds < 1000 * seconds_a_day) return fmt::format("{:.0f} days", seconds / seconds_a_day);
@@ -223,7 +224,7 @@ void years(Lesson& lesson, const Sizes& sizes) {
   lesson.number("years.days", needs.seconds / seconds_a_day);
 }
 
-// ---- more chips ------------------------------------------------------------------------------------------------
+// ---- more chips --------------------------------------------------------------------------------
 
 void more_chips(Lesson& lesson, const Sizes& sizes) {
   const SharedStep step{100, 0.1};
@@ -243,7 +244,7 @@ void more_chips(Lesson& lesson, const Sizes& sizes) {
              weak_speedup(step, endless, 1, critical), pipeline_speedup(endless, m));
 }
 
-// ---- the critical batch ------------------------------------------------------------------------------------------
+// ---- the critical batch ------------------------------------------------------------------------
 
 // A few steps on four data ranks of two sequences, now.
 GradientNoise noise_of(Communicator& world, const TransformerConfig& config,
@@ -306,7 +307,7 @@ void critical_batch(Lesson& lesson) {
   lesson.number("batch.critical", fit.critical);
 }
 
-// ---- width -------------------------------------------------------------------------------------------------------
+// ---- width -------------------------------------------------------------------------------------
 
 void widths(Lesson& lesson) {
   const ScalingResults& results = scaling_results();

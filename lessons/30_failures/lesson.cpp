@@ -1,4 +1,5 @@
-// Lesson 30: how often machines fail, what that costs, how failures are found, and how training goes on.
+// Lesson 30: how often machines fail, what that costs, how failures are found, and how training
+// goes on.
 #include <unistd.h>
 
 #include <array>

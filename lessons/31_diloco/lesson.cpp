@@ -1,5 +1,5 @@
-// Lesson 31: workers that seldom talk: stale gradients, means of weights, bytes and seconds between cities, measured
-// losses, and the latency wall.
+// Lesson 31: workers that seldom talk: stale gradients, means of weights, bytes and seconds between
+// cities, measured losses, and the latency wall.
 #include <fmt/ranges.h>
 
 #include <fstream>
@@ -110,8 +110,8 @@ void rounds(Lesson& lesson) {
   }
 }
 
-// Plain means of three workers in three rounds of two steps; worker 2 is away in the second round. What this
-// one holds when a round begins, and at the end.
+// Plain means of three workers in three rounds of two steps; worker 2 is away in the second round.
+// What this one holds when a round begins, and at the end.
 std::vector<std::string> with_one_away(const Communicator& world, double target) {
   constexpr int64_t H = 2;
   const ParameterPtr w = make_parameter("w", {1, 1}, false, zeros(), 0, DType::f64);
@@ -215,7 +215,8 @@ std::vector<Way> ways_of(int64_t H) {
            {.inner = H, .fragments = 5, .overlap = H / 5, .keep = 0.5, .bits = 4}}};
 }
 
-// Bytes that a worker sends in a step: those of the ring, or packed; the suite counts them in the ledger.
+// Bytes that a worker sends in a step: those of the ring, or packed; the suite counts them in the
+// ledger.
 double bytes_of(const Sizes& s, const Way& way) {
   const int64_t k = s.workers, P = s.megaparameters * 1000000;
   if (way.inner == 0) return static_cast<double>(ddp_bytes_sent_by_all(k, 4 * P) / k);
@@ -224,7 +225,8 @@ double bytes_of(const Sizes& s, const Way& way) {
   return static_cast<double>(round) / static_cast<double>(k * way.inner);
 }
 
-// Seconds of a step of a model that is only described, between cities: the mean over rounds after the first.
+// Seconds of a step of a model that is only described, between cities: the mean over rounds after
+// the first.
 double seconds_of(const Sizes& s, const Way& way, double flops) {
   const int64_t round = std::max<int64_t>(way.inner, 1), rounds = 2, P = s.megaparameters * 1000000;
   std::vector<double> seconds;  // of worker 0, after each round

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "support/message_of.hpp"
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 
 using namespace yotta;
 

@@ -1,5 +1,5 @@
-// What every test of the collectives shares: values that differ in every place, the serial answers, and
-// one check for each operation. An algorithm is tested by handing it in:
+// What every test of the collectives shares: values that differ in every place, the serial answers,
+// and one check for each operation. An algorithm is tested by handing it in:
 //
 //     check_all_reduce(all_reduce_ring, all_reduce_ring_sent);
 #pragma once
@@ -30,8 +30,8 @@ struct Case {
   int64_t chunk(int rank) const { return chunk_count(n, p, rank); }
   int64_t begin(int rank) const { return chunk_begin(n, p, rank); }
 
-  // Element i of a rank: 1, 2 or 3 in an irregular order, so that every sum and product over 8 ranks of
-  // any type but fp8 is exact, whatever the order.
+  // Element i of a rank: 1, 2 or 3 in an irregular order, so that every sum and product over 8
+  // ranks of any type but fp8 is exact, whatever the order.
   double value(int rank, int64_t i) const;
   Tensor values(int rank, int64_t begin, int64_t end) const;
   Tensor input(int rank) const { return values(rank, 0, n); }
@@ -78,11 +78,12 @@ Tensor empty(int64_t count, DType dtype);
 // What rank r holds after an all_to_all: its chunk of every rank.
 std::vector<double> transposed(const Case& c, int r);
 
-// Throws unless a tensor holds these values (a doctest assertion may not run on several threads at once).
+// Throws unless a tensor holds these values (a doctest assertion may not run on several threads at
+// once).
 void expect(const Tensor& actual, const std::vector<double>& expected, int rank);
 
-// Each runs an algorithm on every number of ranks and elements in f32, then in every type and operation,
-// then with every root, and checks every rank's values and what it has sent.
+// Each runs an algorithm on every number of ranks and elements in f32, then in every type and
+// operation, then with every root, and checks every rank's values and what it has sent.
 template <class... Arguments>
 using OnRank = const std::function<void(LocalRanks::Rank&, Arguments...)>&;
 

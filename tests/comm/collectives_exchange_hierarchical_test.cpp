@@ -1,4 +1,4 @@
-#include "yotta/comm/collectives_exchange_hierarchical.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
 
 #include <doctest/doctest.h>
 

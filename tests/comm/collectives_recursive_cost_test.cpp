@@ -4,13 +4,13 @@
 
 #include "support/message_of.hpp"
 #include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
 
-// collectives_common_test compares the exact counts with the ledger; here they meet the published forms.
+// collectives_contract_test compares the exact counts with the ledger; here they meet the published
+// forms.
 TEST_CASE("for powers of two that divide n the exact counts are the published ones") {
   for (const int p : {1, 2, 4, 8, 16}) {
     const int64_t n = 48 * p, width = 4, bytes = n * width;

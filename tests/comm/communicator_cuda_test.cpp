@@ -1,4 +1,5 @@
-// Collectives and messages of tensors on Device::cuda, here the emulator's: thread ranks on one GPU.
+// Collectives and messages of tensors on Device::cuda, here the emulator's: thread ranks on one
+// GPU.
 #include "yotta/comm/communicator.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,6 @@
-// Programs of random calls in which one rank deviates: it leaves a call out, makes another, throws, or returns. Whatever
-// comes of it, each run ends: with the right values, or with an error that says something.
+// Programs of random calls in which one rank deviates: it leaves a call out, makes another, throws,
+// or returns. Whatever comes of it, each run ends: with the right values, or with an error that
+// says something.
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -126,6 +127,7 @@ TEST_CASE(
     deviating += deviates ? 1 : 0;
     refused += said.empty() ? 0 : 1;
   }
-  // Some deviations are harmless: a call of a rank that has no part in it, a tag that nothing reads.
+  // Some deviations are harmless: a call of a rank that has no part in it, a tag that nothing
+  // reads.
   if (deviating > 0) CHECK(refused >= deviating / 2);
 }

@@ -24,8 +24,8 @@ EpochRule at_least(int count) {
   };
 }
 
-// Counts to `last` with the others, one all_reduce per step. Its state is its memory; who has none gets it from another.
-// Dies as told.
+// Counts to `last` with the others, one all_reduce per step. Its state is its memory; who has none
+// gets it from another. Dies as told.
 struct Counting : EpochMember {
   struct Death {
     int place, number;
@@ -126,7 +126,8 @@ TEST_CASE("two die at once, one dies as soon as it has come back, and all die") 
     CHECK(epochs.front() == epochs.back());
     CHECK((epochs.size() >= least && epochs.size() <= most));
   };
-  // The second may hear of the first one's death before it dies itself: then it does in the next epoch.
+  // The second may hear of the first one's death before it dies itself: then it does in the next
+  // epoch.
   check_whole(counted(4, 1, {{1, 0, 2, true}, {2, 0, 2, true}}), 3, 5);
   check_whole(counted(3, 3, {{1, 0, 2, false}, {1, 1, 2, false}, {1, 2, 2, true}}), 4, 4);
   check_whole(counted(2, 2, {{0, 0, 4, false}, {1, 0, 4, false}}), 2, 3);  // all: it begins again

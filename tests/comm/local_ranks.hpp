@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/threads/collective_rendezvous.hpp"
 
 namespace yotta_test {

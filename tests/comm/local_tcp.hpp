@@ -1,7 +1,8 @@
 // TCP processes that are threads: each has sockets of its own, to all others and to itself.
 //
 //     on_meshes(3, [](std::shared_ptr<TcpMesh> mesh) { ... });     in three threads
-//     on_tcp(3, [](Communicator& world) { ... });                  returns what each rank has thrown
+//     on_tcp(3, [](Communicator& world) { ... });                  returns what each rank has
+//                                                                  thrown
 #pragma once
 
 #include <functional>

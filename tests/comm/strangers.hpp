@@ -79,8 +79,8 @@ inline int connect_at_last(int port, const char* from = "127.0.0.1") {
   }
   return -1;
 }
-// Does a port of this machine accept a connection within a tenth of a second? One that is closed may
-// not answer at all, so a test that expects "yes" asks again: comes().
+// Does a port of this machine accept a connection within a tenth of a second? One that is closed
+// may not answer at all, so a test that expects "yes" asks again: comes().
 inline bool can_connect(int port) {
   const sockaddr_in address = local_address(port);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,7 +1,7 @@
 // Two nodes of eight H100, for tests of what happens between nodes.
 #pragma once
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/contention.hpp"
 

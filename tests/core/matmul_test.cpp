@@ -43,8 +43,9 @@ struct Matrix {
   }
 };
 
-// Largest error against the sums in double, as a part of what rounding may do to a sum of k products:
-// (k + 2) eps times the sum of their sizes. Outside the view nothing may change; NaN counts as infinite.
+// Largest error against the sums in double, as a part of what rounding may do to a sum of k
+// products: (k + 2) eps times the sum of their sizes. Outside the view nothing may change; NaN
+// counts as infinite.
 template <class C, class T>
 double worst_error(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc, Into into,
                    int threads) {

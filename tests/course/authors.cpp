@@ -1,5 +1,6 @@
-// `./yotta exercise new` and `verify`: a new exercise in a temporary root is whole. Its programs are built with the commands
-// that Ninja has for another exercise, and the proofs of the suite are run on them.
+// `./yotta exercise new` and `verify`: a new exercise in a temporary root is whole. Its programs
+// are built with the commands that Ninja has for another exercise, and the proofs of the suite are
+// run on them.
 #include "runner/author.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// The benchmarks at their smallest: each runs, and writes the rows that it promises. Nothing here depends on how fast
-// it was.
+// The benchmarks at their smallest: each runs, and writes the rows that it promises. Nothing here
+// depends on how fast it was.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// What a student's file may not do: each attack scores nothing, harms nothing and ends in time. Each wall is tried alone:
-// texts are vetted and not compiled, an object is vetted and not run, a program that nobody has vetted runs in the sandbox.
+// What a student's file may not do: each attack scores nothing, harms nothing and ends in time.
+// Each wall is tried alone: texts are vetted and not compiled, an object is vetted and not run, a
+// program that nobody has vetted runs in the sandbox.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <sys/wait.h>
@@ -330,7 +331,8 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK_MESSAGE(contains(refused["refused"].get<std::string>(),
                          "which this exercise is about: write your own"),
                 refused["refused"]);
-  // What is computed while compiling leaves no symbol: neither the library's own function nor one that calls it.
+  // What is computed while compiling leaves no symbol: neither the library's own function nor one
+  // that calls it.
   for (const char* const call :
        {"ring_bytes_sent(3, 1, n, 1)", "all_reduce_ring_sent(3, 1, n, 1).bytes"}) {
     const std::string table = fmt::format(

@@ -1,5 +1,5 @@
-// `./yotta check` from outside: the runner grades files of an exercise that is quick to compile. What it must never do is
-// give one file another's verdict.
+// `./yotta check` from outside: the runner grades files of an exercise that is quick to compile.
+// What it must never do is give one file another's verdict.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -39,7 +39,8 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(at, what.size(), by);
 }
 
-// A student's folder for work, with nothing in it yet, and what `./yotta check` of an exercise says there.
+// A student's folder for work, with nothing in it yet, and what `./yotta check` of an exercise says
+// there.
 class Student {
  public:
   explicit Student(const Exercise& task = quick_exercise()) : exercise_(task) {}
@@ -253,7 +254,8 @@ TEST_CASE("what a student's program prints is no verdict") {
   }
 }
 
-// Adds to the grader's record, whose path the command line names, that all cases of exercise 10 have passed; and ends.
+// Adds to the grader's record, whose path the command line names, that all cases of exercise 10
+// have passed; and ends.
 const std::string forge = R"(
 #include <unistd.h>
 #include <fstream>

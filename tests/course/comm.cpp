@@ -1,6 +1,6 @@
-// --comm: `train` and lessons 10 and 13 on threads and on processes, what is refused, and in which words.
-// course/shared/comm_choice.cpp is compiled into this program without MPI; the programs that are run
-// have MPI, if it is there.
+// --comm: `train` and lessons 10 and 13 on threads and on processes, what is refused, and in which
+// words. course/shared/comm_choice.cpp is compiled into this program without MPI; the programs that
+// are run have MPI, if it is there.
 #include "course/shared/comm_choice.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// What is made from the lessons' pages, and pages that must agree with the course: slides, the syllabus, what doctor knows.
+// What is made from the lessons' pages, and pages that must agree with the course: slides, the
+// syllabus, what doctor knows.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

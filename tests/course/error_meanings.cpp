@@ -1,4 +1,5 @@
-// What is said of the usual compile errors, by real compilers on files that are wrong in one way each.
+// What is said of the usual compile errors, by real compilers on files that are wrong in one way
+// each.
 #include "runner/error_meanings.hpp"
 
 #include <doctest/doctest.h>

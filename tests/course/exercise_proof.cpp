@@ -1,6 +1,6 @@
-// Is an exercise fair? For the exercise that YOTTA_EXERCISE names: the starter is a fresh cut and fails
-// every case, the library passes all, and each wrong solution is rejected by the case and with the words
-// that exercise.json promises. The programs are built by exercises/CMakeLists.txt.
+// Is an exercise fair? For the exercise that YOTTA_EXERCISE names: the starter is a fresh cut and
+// fails every case, the library passes all, and each wrong solution is rejected by the case and
+// with the words that exercise.json promises. The programs are built by exercises/CMakeLists.txt.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -18,7 +18,8 @@ using namespace runner;
 
 namespace {
 
-// What a variable says, else `other`. tests/course/authors.cpp has an exercise proven that lies elsewhere.
+// What a variable says, else `other`. tests/course/authors.cpp has an exercise proven that lies
+// elsewhere.
 std::string variable(const char* name, const std::string& other) {
   const char* const value = std::getenv(name);
   return value == nullptr ? other : value;
@@ -55,7 +56,8 @@ std::set<std::string> names(const Grade& grade) {
   return all;
 }
 
-// What a case of the starter says: that its task is not done yet, or what the mistake says that is to be mended.
+// What a case of the starter says: that its task is not done yet, or what the mistake says that is
+// to be mended.
 Lines words_of_starter(const std::string& task) {
   const Exercise& exercise = the_exercise();
   for (const Wrong& wrong : exercise.wrong)
@@ -63,7 +65,8 @@ Lines words_of_starter(const std::string& task) {
   return {"is not done yet"};
 }
 
-// Lines of code, without blanks around them, in each part of the library's headers: what a student is to write.
+// Lines of code, without blanks around them, in each part of the library's headers: what a student
+// is to write.
 std::map<std::string, Lines> code_by_task() {
   const std::string header = the_exercise().library_text();
   const Lines lines = lines_of(header);

@@ -1,4 +1,5 @@
-// Training goes on when ranks die: killed at random points, with the losses of the run without faults.
+// Training goes on when ranks die: killed at random points, with the losses of the run without
+// faults.
 #include <doctest/doctest.h>
 
 #include <cmath>

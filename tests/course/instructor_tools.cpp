@@ -1,4 +1,5 @@
-// The other verbs of whoever teaches: handout, collect, autograder, similarity, and the cases that differ from term to term.
+// The other verbs of whoever teaches: handout, collect, autograder, similarity, and the cases that
+// differ from term to term.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -379,7 +380,8 @@ TEST_CASE("an archive cannot write elsewhere or fill the disk") {
   fs::remove(at + "/evil.hpp");
   runner_verb(fmt::format("collect '{0}/in' --out '{0}/class/deep'", at));
   CHECK_FALSE(fs::exists(at + "/class/deep/evil.hpp"));
-  // Of what is too large comes enough to be refused for that, and what follows it in the archive comes too.
+  // Of what is too large comes enough to be refused for that, and what follows it in the archive
+  // comes too.
   const std::string large = at + "/class/deep/large";
   CHECK(fs::file_size(large + "/03_matmul/" + file) == most_source_bytes + 512);
   CHECK(read_text(large + "/10_collectives/collectives_ring.hpp") == "small");

@@ -1,4 +1,5 @@
-// What whoever teaches runs: `./yotta grade`, on a small class of an exercise that is quick to compile.
+// What whoever teaches runs: `./yotta grade`, on a small class of an exercise that is quick to
+// compile.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <signal.h>

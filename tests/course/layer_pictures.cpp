@@ -1,5 +1,6 @@
-// The pictures of layers: a block, online softmax and rope (lesson 12), two ranks with f and g (20), ring attention (23), Ulysses (24), experts (25). The files are
-// what the programs draw; what they say is what the layers hold, keep and send; and they can be read.
+// The pictures of layers: a block, online softmax and rope (lesson 12), two ranks with f and g
+// (20), ring attention (23), Ulysses (24), experts (25). The files are what the programs draw; what
+// they say is what the layers hold, keep and send; and they can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -41,8 +42,8 @@ bool holds(const std::string& text, const std::string& words) {
 }
 std::string size_text(int64_t bytes) { return console::bytes(static_cast<double>(bytes)); }
 
-// At most 900 pixels wide, letters of 9 pixels or more, and no words beyond the paper (letters are about 0.58 of their size
-// wide).
+// At most 900 pixels wide, letters of 9 pixels or more, and no words beyond the paper (letters are
+// about 0.58 of their size wide).
 void check_readable(const std::string& svg) {
   std::smatch head;
   REQUIRE(std::regex_search(svg, head, std::regex("<svg [^>]*width=\"(\\d+)\" height=\"(\\d+)\"")));

@@ -1,4 +1,5 @@
-// `./yotta learn`: what a key, a save and a verdict do, what the screen shows, and a session at a terminal that is none.
+// `./yotta learn`: what a key, a save and a verdict do, what the screen shows, and a session at a
+// terminal that is none.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,5 +1,6 @@
-// Does the text of a lesson still say what its program prints, and what the library's headers say? YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM
-// name the two. Are the answers folded? `./yotta lesson NN --refresh` rewrites the quotes.
+// Does the text of a lesson still say what its program prints, and what the library's headers say?
+// YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM name the two. Are the answers folded? `./yotta lesson
+// NN --refresh` rewrites the quotes.
 #include <doctest/doctest.h>
 
 #include <string>

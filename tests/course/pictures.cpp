@@ -1,5 +1,6 @@
-// The picture of the course, a transformer with its four axes: the files are what the program draws, they can be read,
-// and every lesson from 12 on begins with the one that says what it cuts. And lesson 00's picture of a race.
+// The picture of the course, a transformer with its four axes: the files are what the program
+// draws, they can be read, and every lesson from 12 on begins with the one that says what it cuts.
+// And lesson 00's picture of a race.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -64,7 +65,8 @@ TEST_CASE("a picture has 900 pixels at most, letters of 11 or more, and stays on
     const auto sizes = found(svg, "font-size=\"(\\d+)\"");
     CHECK(sizes.size() == found(svg, "<(text) ").size());
     for (const std::string& size : sizes) CHECK(std::stoi(size) >= 11);
-    // Letters are about 0.6 of their size wide; none leaves the paper, which is white on any background.
+    // Letters are about 0.6 of their size wide; none leaves the paper, which is white on any
+    // background.
     const std::regex place(
         "<text x=\"(\\d+)\" y=\"(\\d+)\" text-anchor=\"(\\w+)\"[^>]*font-size="
         "\"(\\d+)\"[^>]*>([^<]*)<");

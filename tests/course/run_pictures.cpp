@@ -1,5 +1,6 @@
-// Pictures drawn from runs and from described machines: the ring, the tree, Rabenseifner, a torus, a cluster's levels, a step
-// of DDP, asynchronous SGD. What is drawn is what the code does, and the files are what is drawn.
+// Pictures drawn from runs and from described machines: the ring, the tree, Rabenseifner, a torus,
+// a cluster's levels, a step of DDP, asynchronous SGD. What is drawn is what the code does, and the
+// files are what is drawn.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

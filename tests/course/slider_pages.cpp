@@ -1,4 +1,5 @@
-// Pages with sliders: all points are in the page, nothing is fetched, and the figures are the library's.
+// Pages with sliders: all points are in the page, nothing is fetched, and the figures are the
+// library's.
 #include <doctest/doctest.h>
 
 #include "course/shared/plan_sliders.hpp"

@@ -1,4 +1,5 @@
-// Lesson 11's pictures: the files are what is drawn, blocks have the ranks that hold them, and words can be read.
+// Lesson 11's pictures: the files are what is drawn, blocks have the ranks that hold them, and
+// words can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 

@@ -1,4 +1,5 @@
-// --cluster and --timeline as users give them: to a lesson, to train, to the tour. The programs are run.
+// --cluster and --timeline as users give them: to a lesson, to train, to the tour. The programs are
+// run.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
@@ -52,8 +53,8 @@ Seen seen(const std::string& path) {
   return found;
 }
 
-// The lines of a waterfall: by how much the peak and the losses miss the MFU below them, in percent;
-// below 0 if there is no waterfall.
+// The lines of a waterfall: by how much the peak and the losses miss the MFU below them, in
+// percent; below 0 if there is no waterfall.
 double missing(const std::string& text) {
   const size_t begin = text.find("  100.0%  peak: ");
   if (begin == std::string::npos) return -1;

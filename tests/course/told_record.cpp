@@ -1,5 +1,5 @@
-// Sends a record that is told beforehand: the lines of the file PROGRAM.says, sealed with the key that comes by the channel. In
-// messages "\n" is the end of a line.
+// Sends a record that is told beforehand: the lines of the file PROGRAM.says, sealed with the key
+// that comes by the channel. In messages "\n" is the end of a line.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// `train` on layouts of the mesh: the losses of one rank, and a run that is saved on one layout and continued on
-// others.
+// `train` on layouts of the mesh: the losses of one rank, and a run that is saved on one layout and
+// continued on others.
 #include "course/shared/training.hpp"
 
 #include <doctest/doctest.h>

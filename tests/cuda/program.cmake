@@ -1,7 +1,9 @@
-# Builds a small program with CUDA, cuBLAS and, where it is found, NCCL, as the course's programs are built, and starts
-# it on a machine without a driver: it must start, and say in one line what is missing. With a GPU it trains nothing
-# here; tests/gpu_training does that. So, too, with NCCL: the tests of every transport, for processes on GPUs.
-#     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<objects> -DCOMPILED=<yotta::compiled>
+# Builds a small program with CUDA, cuBLAS and, where it is found, NCCL, as the course's programs
+# are built, and starts it on a machine without a driver: it must start, and say in one line what is
+# missing. With a GPU it trains nothing here; tests/gpu_training does that. So, too, with NCCL: the
+# tests of every transport, for processes on GPUs.
+#     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<objects>
+#     -DCOMPILED=<yotta::compiled>
 #           -DZMQ=<libzmq, if it is there> -P program.cmake
 get_filename_component(bin ${NVCC} DIRECTORY)
 get_filename_component(home ${bin} DIRECTORY)

@@ -2,14 +2,18 @@
 #
 #     nvcc_headers     the headers that nvcc compiles, in one file
 #     nvcc_<file>      every .cu file
-#     nvcc_gpu_tests   the tests whose kernels also run on a GPU, joined into one program of cases: gpu_tests
-#     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's tools
+#     nvcc_gpu_tests   the tests whose kernels also run on a GPU, joined into one program of cases:
+#                      gpu_tests
+#     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's
+#                      tools
 #
-# Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session does all of it and the
-# benchmarks by one command; that it works is tested here with programs that only play a GPU.
+# Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session
+# does all of it and the benchmarks by one command; that it works is tested here with programs that
+# only play a GPU.
 
-# yotta_join(unit files...): a source file that includes the files, each in a namespace of its own, since nvcc takes ten
-# seconds for each that it is given. Their headers come first, with the conditions they stand under.
+# yotta_join(unit files...): a source file that includes the files, each in a namespace of its own,
+# since nvcc takes ten seconds for each that it is given. Their headers come first, with the
+# conditions they stand under.
 function(yotta_join unit)
   set(headers)
   set(bodies)
@@ -59,7 +63,8 @@ else()
     yotta_long(TESTS nvcc_${file})
   endforeach()
 
-  # All of its libraries are within it, so that it can be carried to a machine with a GPU and little else.
+  # All of its libraries are within it, so that it can be carried to a machine with a GPU and little
+  # else.
   set(unit ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests.cu)
   set(gpu_tests ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests)
   yotta_join(${unit} ${nvcc_tests})

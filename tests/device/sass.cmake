@@ -1,6 +1,7 @@
 # cmake -DNVCC=... -DREADELF=... -DINCLUDE=... -DFOLDER=... [-DCUOBJDUMP=...] -P sass.cmake
-# Fails unless sass_ours.cu and sass_raw.cu become kernels of the same number of instructions. cuobjdump (with nvdisasm)
-# counts them; without it the size of the code does, 16 bytes an instruction.
+# Fails unless sass_ours.cu and sass_raw.cu become kernels of the same number of instructions.
+# cuobjdump (with nvdisasm) counts them; without it the size of the code does, 16 bytes an
+# instruction.
 file(MAKE_DIRECTORY ${FOLDER})
 foreach(way ours raw)
   set(cubin ${FOLDER}/sass_${way}.cubin)

@@ -56,8 +56,8 @@ double bytes_kept(const TransformerConfig& c, SequenceCut cut, bool drops) {
 
 }  // namespace
 
-// x, norm1's output, q, k and v, o, x + attention, norm2's output: 2 bytes each of C numbers, k and v
-// of C / 16. gate, up and their product: 2 each of 3.25 C.
+// x, norm1's output, q, k and v, o, x + attention, norm2's output: 2 bytes each of C numbers, k and
+// v of C / 16. gate, up and their product: 2 each of 3.25 C.
 TEST_CASE("a block of Llama 3 405B drops what its norms and SwiGLU have made: 10.5 bytes of 32") {
   TransformerConfig c = llama3_405b();
   c.dtype = DType::bf16;
@@ -83,8 +83,9 @@ double relative_error(const Tensor& a, const Tensor& b) {
   return left.size() == right.size() ? std::sqrt(gap / size) : std::nan("");
 }
 
-// The same layer in bf16 and in f32, with the same weights and inputs: y, dx and every gradient of a
-// weight. A rounding to bf16 is at most 2^-8 of a number, mostly less; `roundings` of them are allowed.
+// The same layer in bf16 and in f32, with the same weights and inputs: y, dx and every gradient of
+// a weight. A rounding to bf16 is at most 2^-8 of a number, mostly less; `roundings` of them are
+// allowed.
 void check_against_f32(const std::string& what, Layer& narrow, Layer& wide, const Tensor& x,
                        double roundings) {
   CAPTURE(what);

@@ -33,7 +33,8 @@ TEST_CASE("a Llama 3 block has 13, 12.75 and 11.875 times C^2 parameters, norms 
   CHECK(in_squares(llama3_405b()) == 11.875);
 }
 
-// PaLM 540B: 6 N + 12 L H Q T FLOPs per token; 238.3k tokens/s on 6144 chips of 275 TFLOP/s is 46.2%.
+// PaLM 540B: 6 N + 12 L H Q T FLOPs per token; 238.3k tokens/s on 6144 chips of 275 TFLOP/s is
+// 46.2%.
 TEST_CASE("model FLOPs of a step are 6 N n + 12 L C T n") {
   const TransformerConfig c = gpt2_config(6, 384, 6, 256, 256);
   const double n = 8 * 256;

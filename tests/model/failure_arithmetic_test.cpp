@@ -1,4 +1,5 @@
-// Failures a day, Young's and Daly's interval, and Llama 3's interruptions, against published figures.
+// Failures a day, Young's and Daly's interval, and Llama 3's interruptions, against published
+// figures.
 #include "yotta/model/failure_arithmetic.hpp"
 
 #include <doctest/doctest.h>

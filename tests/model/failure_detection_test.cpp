@@ -1,4 +1,5 @@
-// Time-outs and phi-accrual on seeded heartbeats, hangs against crashes, stragglers from arrival times.
+// Time-outs and phi-accrual on seeded heartbeats, hangs against crashes, stragglers from arrival
+// times.
 #include "yotta/model/failure_detection.hpp"
 
 #include <doctest/doctest.h>

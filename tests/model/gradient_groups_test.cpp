@@ -1,4 +1,5 @@
-// The table of gradients, held to the gradients themselves: each rank's, before anything is reduced.
+// The table of gradients, held to the gradients themselves: each rank's, before anything is
+// reduced.
 #include "yotta/model/gradient_groups.hpp"
 
 #include <doctest/doctest.h>
@@ -42,7 +43,8 @@ Tensor ids(const char* name) {
   return made;
 }
 
-// A rank's gradients of its own tokens, of its own pieces of its stage's layers: nothing is summed over cp, pp or dp.
+// A rank's gradients of its own tokens, of its own pieces of its stage's layers: nothing is summed
+// over cp, pp or dp.
 ParameterPtrs own_gradients(const TransformerConfig& config, Mesh& mesh, bool shares_tokens) {
   const StageLayers entries = stage_entries(config, mesh.size(pp), mesh.coordinate(pp));
   const SequenceCut cut{shares_tokens ? T / mesh.size(cp) : 0};
@@ -85,7 +87,8 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return largest;
 }
 
-// What the table says of one parameter on one rank, held to the gradients of the ranks along each axis.
+// What the table says of one parameter on one rank, held to the gradients of the ranks along each
+// axis.
 void check_axis(const ByRank& all, int rank, const ParameterPtr& own, Axis axis,
                 const Spreading& spread) {
   const Along along = gradient_along(axis, *own, spread);
@@ -231,7 +234,8 @@ TEST_CASE("a mesh on nodes: what talks most sits closest") {
   const AxisOrder order = best_order(nodes, small, {1e9, 0, 200e9, 0, 0, 0});
   CHECK(slowest_link(nodes, small, pp, order).level == 0);
   CHECK(slowest_link(nodes, small, tp, order).level == 1);
-  // A stage of pp that crosses a pod's border somewhere: dp 1 of [8, 16, 16, 8] does, dp 0 does not.
+  // A stage of pp that crosses a pod's border somewhere: dp 1 of [8, 16, 16, 8] does, dp 0 does
+  // not.
   const MeshShape row_three{.tp = 8, .cp = 16, .pp = 16, .dp_replicate = 8};
   CHECK(c.link(0, 15 * 128).level == 2);
   CHECK(slowest_link(c, row_three, pp).level == 3);

@@ -1,5 +1,5 @@
-// Trains a model on one rank and on a mesh, and compares: losses, gradient norms, all gradients of the first step, and
-// all weights after three steps of AdamW with clipping, in double.
+// Trains a model on one rank and on a mesh, and compares: losses, gradient norms, all gradients of
+// the first step, and all weights after three steps of AdamW with clipping, in double.
 #pragma once
 
 #include <doctest/doctest.h>

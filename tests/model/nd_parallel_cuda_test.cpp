@@ -1,4 +1,5 @@
-// Layouts of ranks with their tensors on Device::cuda, here the emulator's: the losses and weights of one rank on the CPU.
+// Layouts of ranks with their tensors on Device::cuda, here the emulator's: the losses and weights
+// of one rank on the CPU.
 #include "yotta/model/nd_parallel.hpp"
 
 #include <doctest/doctest.h>
@@ -19,9 +20,9 @@ struct CudaLayoutRun {
   std::vector<std::vector<double>> weights;  // the serial model's, whole
 };
 
-// Two steps of two microbatches, AdamW and clipping. AdamW makes a whole step, up or down, of a gradient that is
-// nothing but rounding. In bf16 that is frequent, so there epsilon is as large as gradients, and a step is in
-// proportion to them; its rate makes it as long as the others'.
+// Two steps of two microbatches, AdamW and clipping. AdamW makes a whole step, up or down, of a
+// gradient that is nothing but rounding. In bf16 that is frequent, so there epsilon is as large as
+// gradients, and a step is in proportion to them; its rate makes it as long as the others'.
 CudaLayoutRun train_layout(Device device, const TransformerConfig& config, const MeshShape& layout,
                            const NdOptions& options) {
   CudaLayoutRun run;

@@ -1,5 +1,5 @@
-// A mixture of experts on every layout of the mesh is that on a single rank: losses, gradient norms, and all weights
-// after three steps of AdamW with clipping, in double.
+// A mixture of experts on every layout of the mesh is that on a single rank: losses, gradient
+// norms, and all weights after three steps of AdamW with clipping, in double.
 #include "yotta/model/nd_parallel.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// Random layouts up to 8 ranks of random models, with any mixture of the techniques, train as a single rank does
-// (layout_check.hpp).
+// Random layouts up to 8 ranks of random models, with any mixture of the techniques, train as a
+// single rank does (layout_check.hpp).
 #include "yotta/model/nd_parallel.hpp"
 
 #include <doctest/doctest.h>
@@ -12,9 +12,9 @@ using namespace yotta_test;
 
 namespace {
 
-// A model, a layout and a batch, drawn from a seed. What a layout cannot have (layout_works) is drawn again.
-// A new axis is in all_axes; a new technique is one more line of draw_options() or draw_model(), and a row of the test of
-// what is drawn.
+// A model, a layout and a batch, drawn from a seed. What a layout cannot have (layout_works) is
+// drawn again. A new axis is in all_axes; a new technique is one more line of draw_options() or
+// draw_model(), and a row of the test of what is drawn.
 struct Drawn {
   TransformerConfig config;
   MeshShape shape;
@@ -70,7 +70,8 @@ NdOptions draw_options(Draw& draw, const MeshShape& shape) {
   return options;
 }
 
-// In place of each MLP. Losses and a capacity that look at the whole batch are for a single microbatch.
+// In place of each MLP. Losses and a capacity that look at the whole batch are for a single
+// microbatch.
 MixtureConfig draw_mixture(Draw& draw, const MeshShape& shape, NdOptions& options) {
   MixtureConfig mixture;
   mixture.experts = shape.dp_shard > 1 ? shape.ep * (1 + draw.below(3)) : shape.ep + draw.below(6);

@@ -1,5 +1,6 @@
-// Every layout of the mesh trains the model of a single rank: losses, gradient norms, and all weights after three
-// steps of AdamW with clipping, in double. Each pair of techniques, then random layouts up to 8 ranks.
+// Every layout of the mesh trains the model of a single rank: losses, gradient norms, and all
+// weights after three steps of AdamW with clipping, in double. Each pair of techniques, then random
+// layouts up to 8 ranks.
 #include "yotta/model/nd_parallel.hpp"
 
 #include <doctest/doctest.h>
@@ -355,9 +356,9 @@ TEST_CASE("with FSDP no rank ever holds its stage whole, not even while it is ma
     });
 }
 
-// Sums of bf16 products come in another order and are rounded elsewhere. Before the first step that changes the
-// loss and the norm of the gradients by less than a rounding, 2^-8, of them. Then AdamW makes whole steps of
-// gradients that are rounding, and the models differ by these.
+// Sums of bf16 products come in another order and are rounded elsewhere. Before the first step that
+// changes the loss and the norm of the gradients by less than a rounding, 2^-8, of them. Then AdamW
+// makes whole steps of gradients that are rounding, and the models differ by these.
 TEST_CASE("bf16 on every axis: the losses of one rank, and activations that travel in 2 bytes") {
   TransformerConfig config = config_of(Dialect::llama, false);
   config.dtype = DType::bf16;

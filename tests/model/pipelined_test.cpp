@@ -28,7 +28,8 @@ TransformerConfig tiny(Dialect dialect, bool tied) {
   return c;
 }
 
-// The microbatches of a step: 5 sequences in m parts, of different lengths; with m > 5 there are only 5.
+// The microbatches of a step: 5 sequences in m parts, of different lengths; with m > 5 there are
+// only 5.
 std::vector<Microbatch> batch(int64_t step, int64_t m) {
   Tensor ids = Tensor::empty({sequences, length + 1}, DType::i32);
   const Random random(static_cast<uint64_t>(step), "ids");

@@ -1,4 +1,5 @@
-// Where a rank's part comes from: its own memory, a peer's, the disk; the worst that any rank needs.
+// Where a rank's part comes from: its own memory, a peer's, the disk; the worst that any rank
+// needs.
 #include "yotta/model/snapshot_levels.hpp"
 
 #include <doctest/doctest.h>

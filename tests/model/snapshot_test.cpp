@@ -1,5 +1,5 @@
-// Snapshots: a run restored from one computes the same bits; what was cut or changed is not used; copies are made beside
-// training.
+// Snapshots: a run restored from one computes the same bits; what was cut or changed is not used;
+// copies are made beside training.
 #include "yotta/model/snapshot.hpp"
 
 #include <doctest/doctest.h>

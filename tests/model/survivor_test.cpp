@@ -22,7 +22,8 @@ namespace {
 
 constexpr int64_t steps = 9;
 
-// A model of one number a part: each step's gradient is the mean of numbers that the step and the sequence decide.
+// A model of one number a part: each step's gradient is the mean of numbers that the step and the
+// sequence decide.
 double gradient_of(int64_t step, int64_t sequence) {
   return static_cast<double>((7 * step + 3 * sequence) % 11) - 4;
 }
@@ -161,7 +162,8 @@ TEST_CASE("drop trains on the sequences of those left, until the replacement is 
 }
 
 TEST_CASE("what a member did in a step that was given up is not taken for the run's") {
-  // Place 3 dies when place 2 alone has done step 1. Places 0 and 1 do it again, with fewer sequences.
+  // Place 3 dies when place 2 alone has done step 1. Places 0 and 1 do it again, with fewer
+  // sequences.
   const SurvivorOptions options = options_of(Recovery::drop, {2, 2}, {});
   std::vector<std::unique_ptr<Survivor>> survivors;
   for (int place = 0; place < 4; ++place)

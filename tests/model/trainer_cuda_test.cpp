@@ -1,4 +1,5 @@
-// The training step on Device::cuda, here by the emulator: the same losses and weights as on the CPU.
+// The training step on Device::cuda, here by the emulator: the same losses and weights as on the
+// CPU.
 #include "yotta/model/trainer.hpp"
 
 #include <doctest/doctest.h>

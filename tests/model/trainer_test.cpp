@@ -277,8 +277,8 @@ TEST_CASE(
                  bf16 = held_in(DType::bf16, dialect, kind);
       const std::string which = fmt::format("{}, {} attention", name(dialect), name(kind));
       CAPTURE(which);
-      // 4 bytes in both: a token's id; of each of 13 norms 1/deviation, and layernorm's mean; of each
-      // of 6 layers and 4 heads a log-sum-exp.
+      // 4 bytes in both: a token's id; of each of 13 norms 1/deviation, and layernorm's mean; of
+      // each of 6 layers and 4 heads a log-sum-exp.
       const int64_t norms = dialect == Dialect::gpt2 ? 2 * 13 : 13;
       const int64_t sums = kind == AttentionKind::blockwise ? 6 * 4 : 0;
       const int64_t whole = 4 * (4 * 48) * (1 + norms + sums);

@@ -1,5 +1,5 @@
-// The whole transformer on a tensor-parallel group, against the same transformer on one rank: logits, losses,
-// every gradient, and the weights after three steps of AdamW.
+// The whole transformer on a tensor-parallel group, against the same transformer on one rank:
+// logits, losses, every gradient, and the weights after three steps of AdamW.
 #include <doctest/doctest.h>
 
 #include "support/parts_check.hpp"

@@ -1,5 +1,6 @@
-// The whole transformer with the tokens cut over tp, against one rank: losses, every gradient, and the weights after
-// three steps of AdamW with clipping. 27 tokens a batch, 9 a sequence: 2, 4 and 8 ranks divide neither.
+// The whole transformer with the tokens cut over tp, against one rank: losses, every gradient, and
+// the weights after three steps of AdamW with clipping. 27 tokens a batch, 9 a sequence: 2, 4 and 8
+// ranks divide neither.
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"

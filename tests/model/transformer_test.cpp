@@ -123,8 +123,9 @@ TEST_CASE("the published counts are those of models on meta") {
   CHECK(parameter_count(Transformer(llama3_405b()).stack()) == 405'853'388'800);
 }
 
-// 6 N n counts two FLOPs per weight and token, three times. The embedding only copies rows, so an untied
-// table does none of it; norms and biases do a little of their own, counted under their own names.
+// 6 N n counts two FLOPs per weight and token, three times. The embedding only copies rows, so an
+// untied table does none of it; norms and biases do a little of their own, counted under their own
+// names.
 TEST_CASE("Llama 3 8B runs forward and backward on meta, and its ledger is the formula's") {
   RankContext rank;
   const ContextScope scope(rank);
@@ -149,8 +150,9 @@ TEST_CASE("Llama 3 8B runs forward and backward on meta, and its ledger is the f
   CHECK(ledger.memory()->peak(MemoryKind::gradients) == 4 * parameters(c));
   CHECK(ledger.memory()->live(MemoryKind::parameters) == 4 * parameters(c));
 
-  // Kept a layer, in numbers per token: norms' x 2 C and rstd 2, their outputs 2 C, q and o 2 C, k and v
-  // 2 C K / H, log-sum-exp H, and g, h and their product 3 F. Head: x, rstd, norm's output. And the ids.
+  // Kept a layer, in numbers per token: norms' x 2 C and rstd 2, their outputs 2 C, q and o 2 C, k
+  // and v 2 C K / H, log-sum-exp H, and g, h and their product 3 F. Head: x, rstd, norm's output.
+  // And the ids.
   const int64_t layer = 6 * c.width + 2 * c.kv_width() + 2 + c.heads + 3 * c.feed_forward;
   CHECK(kept == 4 * B * T * (c.layers * layer + 2 * c.width + 1 + 1));
   CHECK(saved.bytes() == 0);

@@ -1,4 +1,5 @@
-// A bit is flipped at every place of a step, and every cell of the table is run: which detector finds it, and when.
+// A bit is flipped at every place of a step, and every cell of the table is run: which detector
+// finds it, and when.
 #include "yotta/model/watched_run.hpp"
 
 #include <doctest/doctest.h>

@@ -49,7 +49,8 @@ TEST_CASE("AdamW agrees with the plain formula at every length and number of thr
     }
 }
 
-// torch.optim.AdamW in f64: weights 1, -2, 0.5; gradients below; lr 0.1, betas 0.9, 0.999, decay 0.01.
+// torch.optim.AdamW in f64: weights 1, -2, 0.5; gradients below; lr 0.1, betas 0.9, 0.999, decay
+// 0.01.
 TEST_CASE("AdamW gives PyTorch's numbers") {
   const ParameterPtr w = make_parameter("w", {1, 3}, true, zeros(), 0, DType::f64);
   w->value = Tensor::from<double>({1, -2, 0.5}, {1, 3});

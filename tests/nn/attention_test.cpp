@@ -10,7 +10,8 @@ using namespace yotta;
 using namespace yotta_test;
 
 namespace {
-// The formula, one number at a time, in f64: o(b, t, h) = sum over j <= t of softmax(q k / sqrt d) v.
+// The formula, one number at a time, in f64: o(b, t, h) = sum over j <= t of softmax(q k / sqrt d)
+// v.
 Tensor by_hand(const Tensor& q, const Tensor& k, const Tensor& v) {
   Tensor o = Tensor::zeros(q.shape(), DType::f64);
   const int64_t T = q.dim(1), H = q.dim(2), Hkv = k.dim(2), d = q.dim(3);

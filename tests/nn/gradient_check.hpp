@@ -33,8 +33,8 @@ inline double dot(const yotta::Tensor& y, const yotta::Tensor& weights) {
   return a.size() == b.size() ? sum : std::nan("");
 }
 
-// Compares `gradient` with central differences of loss() in every element of x (f64, changed and put
-// back). Returns "" if they agree, else a line that names the worst element. NaN never agrees.
+// Compares `gradient` with central differences of loss() in every element of x (f64, changed and
+// put back). Returns "" if they agree, else a line that names the worst element. NaN never agrees.
 template <class Loss>
 std::string gradient_mismatch(yotta::Tensor& x, const yotta::Tensor& gradient, Loss&& loss,
                               double tolerance = 1e-6, double step = 1e-4) {

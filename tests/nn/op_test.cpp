@@ -67,9 +67,9 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// The op of bf16 numbers against the op of the same numbers in f32. What is bf16 must be f32's result,
-// rounded once: off by half a unit in its last place, 2^-8 of itself at most. What is f32 agrees to 1e-5.
-// `sums`: how far f32's own sums may differ, where they cancel.
+// The op of bf16 numbers against the op of the same numbers in f32. What is bf16 must be f32's
+// result, rounded once: off by half a unit in its last place, 2^-8 of itself at most. What is f32
+// agrees to 1e-5. `sums`: how far f32's own sums may differ, where they cancel.
 template <class Op>
 void check_rounded_once(const std::string& what, const Tensors& inputs, Op op, double sums = 2e-6) {
   CAPTURE(what);

@@ -3,10 +3,10 @@
 //     a thread_local with a destructor crashes at the end: YOTTA_THREAD_LOCAL of plain types only
 //     std::async, call_once and promise miss a symbol of thread-local storage: not in headers
 //     a lambda inside a statement outside functions can crash the compiler: cells call functions
-//     a `const` variable that is computed may still be empty when a statement of its own cell reads it
-//     what has a name cannot be defined twice: cells to change are statements, or a block in braces
-//     a library must be loaded before a cell that needs it: notebooks_cpp/notebook.hpp stands in the
-//     first cell
+//     a `const` variable that is computed may still be empty when a statement of its own cell reads
+//     it what has a name cannot be defined twice: cells to change are statements, or a block in
+//     braces a library must be loaded before a cell that needs it: notebooks_cpp/notebook.hpp
+//     stands in the first cell
 #include <fstream>
 #include <set>
 #include <sstream>

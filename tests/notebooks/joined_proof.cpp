@@ -1,5 +1,5 @@
-// A notebook's cells, joined into one file and compiled: with clang's warnings, or under the sanitizers.
-// For the notebook that YOTTA_NOTEBOOK names.
+// A notebook's cells, joined into one file and compiled: with clang's warnings, or under the
+// sanitizers. For the notebook that YOTTA_NOTEBOOK names.
 #include "support.hpp"
 #include "yotta/core/system/build.hpp"
 

@@ -26,8 +26,8 @@ endif()
 run(${FOLDER}/program_header_only)
 run(${FOLDER}/program_compiled)
 
-# other.cpp includes every header. Its object defines what is the stranger's; all else must be inline, or two files that
-# include that header do not link.
+# other.cpp includes every header. Its object defines what is the stranger's; all else must be
+# inline, or two files that include that header do not link.
 file(READ ${FOLDER}/object.txt object)
 execute_process(COMMAND ${NM} --defined-only --extern-only --demangle ${object} OUTPUT_VARIABLE symbols
                 COMMAND_ERROR_IS_FATAL ANY)
@@ -43,7 +43,8 @@ elseif(strong)
   message(FATAL_ERROR "defined in a header and not inline, so two files that include it do not link:\n${strong}")
 endif()
 
-# A header-only file and one of the compiled form do not link: each misses the other's functions, and nothing else.
+# A header-only file and one of the compiled form do not link: each misses the other's functions,
+# and nothing else.
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${FOLDER} --target program_mixed RESULT_VARIABLE status
                 OUTPUT_VARIABLE output ERROR_VARIABLE output)
 string(REGEX MATCHALL "undefined (reference to|symbol:)[^\n]*" missing "${output}")

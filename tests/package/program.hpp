@@ -1,12 +1,13 @@
-// The stranger's program: two files that call each other with a tensor and a communicator, in either form of the library.
+// The stranger's program: two files that call each other with a tensor and a communicator, in
+// either form of the library.
 #pragma once
 #include "yotta/core/tensor.hpp"
 
 namespace yotta {
 inline namespace YOTTA_FORM {
-class
-    Communicator;  // its type is all that counts here, and comm/communicator.hpp takes seconds to compile
-}
+// Its type is all that counts here, and comm/communicator.hpp takes seconds to compile.
+class Communicator;
+}  // namespace YOTTA_FORM
 }  // namespace yotta
 
 namespace stranger {

@@ -1,4 +1,5 @@
-// Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198.
+// Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer Models, arXiv
+// 2205.05198.
 #include <doctest/doctest.h>
 
 #include "yotta/comm/run_ranks.hpp"
@@ -25,8 +26,9 @@ constexpr Model model175 = {"175B", 96, 12288, 96, 8, 3, 1};
 
 constexpr double vocabulary = 51200, a100 = 312e12;
 
-// Bytes that rank 0 of 8 keeps of one layer, counted by running the layer in bf16 on the device meta; in the paper's
-// terms: without the norms' statistics, and with the dropped probabilities, which we make again.
+// Bytes that rank 0 of 8 keeps of one layer, counted by running the layer in bf16 on the device
+// meta; in the paper's terms: without the norms' statistics, and with the dropped probabilities,
+// which we make again.
 double counted(const Model& m, SequenceCut cut, Recompute what) {
   const auto whole = [](double number) { return static_cast<int64_t>(number); };
   TransformerConfig config = gpt2_config(1, whole(m.h), whole(m.a), 2048, 51200);

@@ -1,11 +1,11 @@
-// The published times of collectives, in seconds: every algorithm is run under the virtual clock and takes
-// exactly as long as its closed form says. Thakur, Rabenseifner, Gropp 2005; Chan et al. 2007; Bruck et al.
-// 1997; Patarasu & Yuan 2009. Where the published form holds for powers of two only, the other p are held
-// against what follows round by round: two ranks that exchange go on when both directions are done.
+// The published times of collectives, in seconds: every algorithm is run under the virtual clock
+// and takes exactly as long as its closed form says. Thakur, Rabenseifner, Gropp 2005; Chan et al.
+// 2007; Bruck et al. 1997; Patarasu & Yuan 2009. Where the published form holds for powers of two
+// only, the other p are held against what follows round by round: two ranks that exchange go on
+// when both directions are done.
 #include <doctest/doctest.h>
 
 #include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/collectives_naive.hpp"
@@ -96,7 +96,8 @@ std::vector<double> ring_from(std::vector<double> t) {
   return t;
 }
 
-// When each rank (counted from the root) of a binomial scatter has its chunk and has passed on the rest.
+// When each rank (counted from the root) of a binomial scatter has its chunk and has passed on the
+// rest.
 void scatter_from(int v, int span, double time, std::vector<double>& t) {
   const int p = static_cast<int>(t.size());
   for (int distance = span / 2; distance > 0; distance /= 2) {
@@ -108,8 +109,8 @@ void scatter_from(int v, int span, double time, std::vector<double>& t) {
 }
 double last(const std::vector<double>& t) { return *std::max_element(t.begin(), t.end()); }
 
-// Teams that exchange with partner v ^ distance: bytes(v, distance) is what team v sends. `reduces`: each
-// then adds what it got.
+// Teams that exchange with partner v ^ distance: bytes(v, distance) is what team v sends.
+// `reduces`: each then adds what it got.
 template <class Bytes>
 void exchange(std::vector<double>& t, int distance, Bytes bytes, bool reduces) {
   const std::vector<double> before = t;

@@ -1,16 +1,17 @@
-// The published costs of collectives: Thakur, Rabenseifner, Gropp 2005 (TRG), Chan et al. 2007, Bruck et
-// al. 1997, Patarasu & Yuan 2009. First what each formula says, then that running the algorithm sends
-// exactly that: the busiest rank's messages are the factor of alpha and its bytes the factor of beta.
+// The published costs of collectives: Thakur, Rabenseifner, Gropp 2005 (TRG), Chan et al. 2007,
+// Bruck et al. 1997, Patarasu & Yuan 2009. First what each formula says, then that running the
+// algorithm sends exactly that: the busiest rank's messages are the factor of alpha and its bytes
+// the factor of beta.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "comm/local_ranks.hpp"
 #include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
+#include "yotta/comm/collectives_tree.hpp"
 
 using namespace yotta;
 using yotta_test::LocalRanks;

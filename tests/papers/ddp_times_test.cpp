@@ -1,12 +1,12 @@
-// The step time of data parallelism under the virtual clock: naive, bucketed and overlapped (Li et al., VLDB
-// 2020, section 3.2), against closed forms. K equal buckets, each ready after b seconds of backward and
-// reduced in c:
+// The step time of data parallelism under the virtual clock: naive, bucketed and overlapped (Li et
+// al., VLDB 2020, section 3.2), against closed forms. K equal buckets, each ready after b seconds
+// of backward and reduced in c:
 //
 //     naive        compute + one all_reduce per parameter
 //     bucketed     compute + K c
-//     overlapped   forward + max(K b + c, b + K c): max(compute, communication), and one bucket more that
-//                  nothing can hide: the last bucket's all_reduce if computing is slower, the first
-//                  bucket's backward if communication is
+//     overlapped   forward + max(K b + c, b + K c): max(compute, communication), and one bucket
+//                  more that nothing can hide: the last bucket's all_reduce if computing is slower,
+//                  the first bucket's backward if communication is
 #include <doctest/doctest.h>
 
 #include "yotta/comm/collectives_ring.hpp"
@@ -55,7 +55,8 @@ Cluster node(AlphaBeta link) {
   made.levels[0].beta = link.beta;
   return made;
 }
-// A network on which the ring over p ranks takes `share` of a layer's backward for a layer's gradient.
+// A network on which the ring over p ranks takes `share` of a layer's backward for a layer's
+// gradient.
 AlphaBeta network(int p, double share) {
   const double ring = all_reduce_ring_seconds(p, layer_bytes, {0, 1, 0});
   return {layer_backward * share / 100, layer_backward * share / ring, 0};

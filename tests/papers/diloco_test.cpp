@@ -1,8 +1,9 @@
-// What papers on DiLoCo say of bytes and of the outer step. Their perplexities (16.23 with one worker and 15.02 with 8,
-// at H = 500; 2.9% more at H = 1000 than at 50) are those of models of their size: no test here trains one.
+// What papers on DiLoCo say of bytes and of the outer step. Their perplexities (16.23 with one
+// worker and 15.02 with 8, at H = 500; 2.9% more at H = 1000 than at 50) are those of models of
+// their size: no test here trains one.
 //
-// Douillard et al. (2023), DiLoCo: Distributed Low-Communication Training of Language Models. Douillard et al. (2025),
-// Streaming DiLoCo with overlapping communication.
+// Douillard et al. (2023), DiLoCo: Distributed Low-Communication Training of Language Models.
+// Douillard et al. (2025), Streaming DiLoCo with overlapping communication.
 #include <doctest/doctest.h>
 
 #include "yotta/parallel/ddp.hpp"

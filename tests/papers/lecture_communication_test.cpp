@@ -1,5 +1,5 @@
-// The lectures' arithmetic on communication, out of runs under the virtual clock: a linear net with 70e9
-// parameters, on meta, one live rank that stands for all.
+// The lectures' arithmetic on communication, out of runs under the virtual clock: a linear net with
+// 70e9 parameters, on meta, one live rank that stands for all.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -50,7 +50,8 @@ Step measure(const Timed& run) {
   return {run.seconds(0), compute, communication};
 }
 
-// The lecture's FSDP: two all_gathers of the weights, one reduce_scatter of the gradients, 2 bytes per number.
+// The lecture's FSDP: two all_gathers of the weights, one reduce_scatter of the gradients, 2 bytes
+// per number.
 Step lecture_step(int N, double bandwidth, int64_t tokens) {
   return measure(run_on(lecture_machine(N, bandwidth), 1, [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
@@ -171,7 +172,8 @@ TEST_CASE(
   check_near(gather(1, 1), bytes * 15 / 16 / 90e9);
   check_near(gather(1, 2), bytes * 15 / 16 / 180e9);
   check_near(gather(3, 2), bytes * 4095 / 4096 / 540e9);
-  // A token multiplies each bf16 number once: 2 FLOPs for 2 bytes. So the batch that hides a gather is:
+  // A token multiplies each bf16 number once: 2 FLOPs for 2 bytes. So the batch that hides a gather
+  // is:
   const auto tokens = [&](double seconds, double share) {
     return seconds / share * chip.bf16 / (2.0 * static_cast<double>(n));
   };

@@ -1,5 +1,6 @@
-// Llama team, "The Llama 3 Herd of Models" (arXiv 2407.21783), table 4: the three rows of 405B, run whole on tensors
-// without data. 16 live ranks, one per stage of the pipeline, stand for 8192 or 16,384 GPUs.
+// Llama team, "The Llama 3 Herd of Models" (arXiv 2407.21783), table 4: the three rows of 405B, run
+// whole on tensors without data. 16 live ranks, one per stage of the pipeline, stand for 8192 or
+// 16,384 GPUs.
 #include <doctest/doctest.h>
 
 #include "yotta/model/described_step.hpp"

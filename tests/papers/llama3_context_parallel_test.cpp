@@ -1,4 +1,5 @@
-// Llama team, "The Llama 3 Herd of Models" (arXiv 2407.21783): context parallelism, section 3.3.2 and table 4.
+// Llama team, "The Llama 3 Herd of Models" (arXiv 2407.21783): context parallelism, section 3.3.2
+// and table 4.
 #include <doctest/doctest.h>
 
 #include "yotta/parallel/context_parallel.hpp"

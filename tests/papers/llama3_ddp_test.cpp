@@ -1,5 +1,6 @@
-// Llama 3 at its own sizes (arXiv 2407.21783, table 3): the real transformer under DDP, on tensors without data, one
-// live rank for 128 replicas. What travels is exact, and what the step takes is held between its two bounds.
+// Llama 3 at its own sizes (arXiv 2407.21783, table 3): the real transformer under DDP, on tensors
+// without data, one live rank for 128 replicas. What travels is exact, and what the step takes is
+// held between its two bounds.
 #include <doctest/doctest.h>
 
 #include "yotta/comm/collectives_ring.hpp"

@@ -1,5 +1,5 @@
-// "The Llama 3 Herd of Models" (arXiv 2407.21783), 3.3.1 and 3.3.2: the network, and what its layout
-// [TP, CP, PP, DP] puts where. 16,384 GPUs are 16 threads here, one a pipeline stage.
+// "The Llama 3 Herd of Models" (arXiv 2407.21783), 3.3.1 and 3.3.2: the network, and what its
+// layout [TP, CP, PP, DP] puts where. 16,384 GPUs are 16 threads here, one a pipeline stage.
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"

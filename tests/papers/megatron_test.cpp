@@ -1,6 +1,7 @@
-// Narayanan et al. (2021), Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM: parameters and
-// FLOPs of table 1 and equations 2 and 3, and the communication of section 3.2, against what our transformer counts
-// on shapes without data, at the paper's own sizes.
+// Narayanan et al. (2021), Efficient Large-Scale Language Model Training on GPU Clusters Using
+// Megatron-LM: parameters and FLOPs of table 1 and equations 2 and 3, and the communication of
+// section 3.2, against what our transformer counts on shapes without data, at the paper's own
+// sizes.
 #include <doctest/doctest.h>
 
 #include "yotta/comm/run_ranks.hpp"

@@ -1,6 +1,6 @@
-// MFU as papers and benchmarks print it, recomputed from what they print beside it: PaLM, Megatron-LM, Megatron's
-// sequence parallelism, Megatron-Turing NLG, Llama 3, MosaicML's tables, DeepSeek-V3. Where a paper counts in a way
-// of its own, the case says how.
+// MFU as papers and benchmarks print it, recomputed from what they print beside it: PaLM,
+// Megatron-LM, Megatron's sequence parallelism, Megatron-Turing NLG, Llama 3, MosaicML's tables,
+// DeepSeek-V3. Where a paper counts in a way of its own, the case says how.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -58,12 +58,13 @@ TEST_CASE("Megatron-LM, SC21, table 1: percent of the peak, which is HFU; MFU is
     CHECK(share > 0.75);  // the output matrix is not computed again
     CHECK(share < 0.77);
   }
-  // Section 5.1: 175B parameters on 300e9 tokens, 1024 GPUs at 140 TFLOP/s: 34 days, as 8 T P / (n X).
+  // Section 5.1: 175B parameters on 300e9 tokens, 1024 GPUs at 140 TFLOP/s: 34 days, as 8 T P / (n
+  // X).
   CHECK(std::abs(8 * 300e9 * 175e9 / (1024 * 140e12) / 86400 - 34) <= 0.5);
 }
 
-// Their HFU adds 12 b s^2 h a layer for selective recomputation, attention's forward and backward. What is computed again
-// is its forward pass, a third of that (hardware_flops).
+// Their HFU adds 12 b s^2 h a layer for selective recomputation, attention's forward and backward.
+// What is computed again is its forward pass, a third of that (hardware_flops).
 TEST_CASE(
     "Korthikanti et al., table 5: MFU and HFU of four models, within the rounding of seconds") {
   struct Row {
@@ -86,8 +87,8 @@ TEST_CASE(
   }
 }
 
-// Smith et al. (2022), section 3.2: seconds of an iteration on 280, 350 and 420 DGX A100; TFLOP/s as Megatron-LM
-// counts them. The middle row prints 121; its seconds give 120.4.
+// Smith et al. (2022), section 3.2: seconds of an iteration on 280, 350 and 420 DGX A100; TFLOP/s
+// as Megatron-LM counts them. The middle row prints 121; its seconds give 120.4.
 TEST_CASE("Megatron-Turing NLG 530B: 126, 121 and 113 TFLOP/s per GPU, 30% MFU") {
   struct Row {
     double nodes, seconds, teraflops;
@@ -109,8 +110,9 @@ TEST_CASE("Llama 3 405B, table 4: MFU is TFLOP/s over the dense bf16 peak") {
     CHECK(std::abs(percent(teraflops * 1e12 / peak) - printed) <= 0.6);  // 40.4 is printed as 41
 }
 
-// llm-foundry, scripts/train/benchmarking/README.md: MPT models, FSDP on H100. They count 6 N and all scores; N and
-// tokens per second and GPU as printed, widths and layers from their yamls. HFU is four thirds with checkpointing.
+// llm-foundry, scripts/train/benchmarking/README.md: MPT models, FSDP on H100. They count 6 N and
+// all scores; N and tokens per second and GPU as printed, widths and layers from their yamls. HFU
+// is four thirds with checkpointing.
 TEST_CASE(
     "MosaicML's H100 tables: MFU falls with the sequence, and with fp8 as tokens per second rise") {
   struct Row {

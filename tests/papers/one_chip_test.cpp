@@ -1,5 +1,5 @@
-// What lectures and datasheets print of one chip: peaks, ridges, intensities, amounts of work. Where a source
-// contradicts itself, the consistent figure is tested and the slip is named.
+// What lectures and datasheets print of one chip: peaks, ridges, intensities, amounts of work.
+// Where a source contradicts itself, the consistent figure is tested and the slip is named.
 #include <doctest/doctest.h>
 
 #include "yotta/core/numbers.hpp"
@@ -93,7 +93,8 @@ TEST_CASE("matmul ladder of an RTX A6000 (Boehm 2022): each rung is faster, as t
     if (rung.a6000_gflops == 0) continue;  // the published ladder has no such rung
     CHECK(rung.a6000_gflops > before);
     before = rung.a6000_gflops;
-    // The compiler joins the register tile's neighbouring loads, so that it beats the count as written.
+    // The compiler joins the register tile's neighbouring loads, so that it beats the count as
+    // written.
     if (std::string_view(rung.name) != "register tile")
       CHECK(rung.a6000_gflops < rung.attainable() * peak);
   }

@@ -1,5 +1,6 @@
-// What papers and lectures say of pipelines: Narayanan et al. (2021), Efficient Large-Scale Language Model Training on GPU
-// Clusters Using Megatron-LM, section 2.2 (bubbles), and the lectures' pictures.
+// What papers and lectures say of pipelines: Narayanan et al. (2021), Efficient Large-Scale
+// Language Model Training on GPU Clusters Using Megatron-LM, section 2.2 (bubbles), and the
+// lectures' pictures.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Griewank and Walther (2000), Algorithm 799: Revolve. Fewest forward steps t(l, s) for l layers and s
-// checkpoints, as published; the formula and the steps of the schedule both.
+// Griewank and Walther (2000), Algorithm 799: Revolve. Fewest forward steps t(l, s) for l layers
+// and s checkpoints, as published; the formula and the steps of the schedule both.
 #include <doctest/doctest.h>
 
 #include "yotta/parallel/revolve.hpp"

@@ -1,9 +1,10 @@
-// Worked answers of "How to scale your model" (Austin et al., 2025), chapters "Sharded matrices", "TPUs" and
-// "Training". The book rounds; where its figure is off, the case says by how much and why.
+// Worked answers of "How to scale your model" (Austin et al., 2025), chapters "Sharded matrices",
+// "TPUs" and "Training". The book rounds; where its figure is off, the case says by how much and
+// why.
 #include <doctest/doctest.h>
 
-#include "yotta/comm/feed_forward_spreads.hpp"
-#include "yotta/comm/torus_times.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 using namespace yotta;
 

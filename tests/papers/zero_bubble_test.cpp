@@ -1,5 +1,5 @@
-// Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241: bubble rates computed from profiled times, and
-// DeepSeek-V3's table of pipeline schedules. Their B is our I.
+// Qi et al. (2023), Zero Bubble Pipeline Parallelism, arXiv 2401.10241: bubble rates computed from
+// profiled times, and DeepSeek-V3's table of pipeline schedules. Their B is our I.
 #include "yotta/parallel/zero_bubble.hpp"
 
 #include "yotta/model/pipelined.hpp"

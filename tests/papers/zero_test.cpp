@@ -1,5 +1,6 @@
-// ZeRO (Rajbhandari et al., SC 2020): table 1, the memory that model states take on each device; section 7,
-// what is sent. First what the formulas say, then that training holds and sends exactly that.
+// ZeRO (Rajbhandari et al., SC 2020): table 1, the memory that model states take on each device;
+// section 7, what is sent. First what the formulas say, then that training holds and sends exactly
+// that.
 #include "yotta/parallel/zero.hpp"
 
 #include <doctest/doctest.h>
@@ -29,8 +30,8 @@ void check_row(int64_t ranks, int64_t parameters, double pos, double pos_g, doub
   CHECK(std::abs(gigabytes(3, ranks, parameters) - pos_g_p) <= printed_to);
 }
 
-// What a rank holds after a step of a linear net with P = 8 x 16^2 = 2048 parameters, which 1, 2, 4 and 8
-// ranks divide.
+// What a rank holds after a step of a linear net with P = 8 x 16^2 = 2048 parameters, which 1, 2, 4
+// and 8 ranks divide.
 constexpr LinearNetConfig net = {8, 16};
 constexpr int64_t P = net.layers * net.width * net.width;
 

@@ -69,7 +69,8 @@ TEST_CASE("after the forward pass it keeps what the MLP keeps with whole collect
   });
 }
 
-// Llama 3 8B's MLP on 4 H100: both widths of a rank, 3584 and 3584, are above async_tp_hidden_width.
+// Llama 3 8B's MLP on 4 H100: both widths of a rank, 3584 and 3584, are above
+// async_tp_hidden_width.
 TEST_CASE("on the clock an MLP in pieces waits for no token, whole collectives cost their time") {
   const Cluster cluster = cluster_named("h100x4");
   constexpr int64_t width = 4096, hidden = 14336, tokens = 8192;

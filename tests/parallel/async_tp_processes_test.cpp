@@ -1,4 +1,5 @@
-// The pieces of async_tp.hpp on every transport: ranks that are threads, and ranks that are processes under MPI and TCP.
+// The pieces of async_tp.hpp on every transport: ranks that are threads, and ranks that are
+// processes under MPI and TCP.
 #include "yotta/parallel/async_tp.hpp"
 
 #include <doctest/doctest.h>

@@ -65,8 +65,8 @@ TEST_CASE("dropout of probabilities belongs to plain attention") {
   CHECK(contains(message_of([&] { Attention("a", o); }), "needs plain attention"));
 }
 
-// Heads over ranks, dropout of probabilities and of the output included: each head's mask is that of its
-// number in the whole layer.
+// Heads over ranks, dropout of probabilities and of the output included: each head's mask is that
+// of its number in the whole layer.
 TEST_CASE("heads over 1 to 8 ranks are the serial layer, grouped queries and dropout included") {
   struct Sizes {
     int64_t heads, kv_heads;

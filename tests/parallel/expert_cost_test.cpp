@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "nn/gradient_check.hpp"
-#include "yotta/comm/collectives_exchange_hierarchical.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/critical_path.hpp"
 #include "yotta/parallel/expert_parallel.hpp"

@@ -90,7 +90,8 @@ std::vector<LayerPtr> make_probed_net(const Probe::Say& say, bool tied) {
   return stack;
 }
 
-// Which units are whole, or on their way, whenever a layer computes in one training pass: "F 0: 0 1".
+// Which units are whole, or on their way, whenever a layer computes in one training pass: "F 0: 0
+// 1".
 std::vector<std::string> gathered_during(FsdpOptions options, bool tied = false) {
   std::vector<std::string> events;
   options.layers_per_unit = 2;  // a layer and its probe

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
-// The mean of `batch` gradients of 20 numbers, each 0.1 and noise of deviation 0.5: |G|^2 = 0.2, S = 5.
+// The mean of `batch` gradients of 20 numbers, each 0.1 and noise of deviation 0.5: |G|^2 = 0.2, S
+// = 5.
 std::vector<double> gradient(const Random& random, int64_t first, int64_t batch) {
   std::vector<double> mean(20);
   for (int64_t i = first; i < first + batch; ++i)

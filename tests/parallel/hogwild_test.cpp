@@ -40,7 +40,8 @@ TEST_CASE("a write that others' writes stand in the place of is lost, and counte
   weights.overwrite(0, weights.read(0), 1000);
   CHECK(weights.read(0).value == 1110);  // 10 + 100 + 1000: the three are lost, each once
   CHECK(weights.kept() == 3);            // of 7 writes
-  // Two that have read before: the second one's write undoes the first one's and what it had undone.
+  // Two that have read before: the second one's write undoes the first one's and what it had
+  // undone.
   const HogwildWeights::Read x = weights.read(0), y = weights.read(0);
   weights.overwrite(0, weights.read(0), 1);
   weights.overwrite(0, x, 2);

@@ -1,5 +1,5 @@
-// The closed form of a step's time against HSDP's own code, run on a described machine of two levels; and what the
-// sweep over group sizes finds.
+// The closed form of a step's time against HSDP's own code, run on a described machine of two
+// levels; and what the sweep over group sizes finds.
 #include "yotta/parallel/hsdp_cost.hpp"
 
 #include <doctest/doctest.h>

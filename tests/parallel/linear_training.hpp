@@ -1,5 +1,5 @@
-// What tests of parallel training on the linear net share: a batch that is the same whoever asks, one
-// microbatch's passes, and steps of whatever is trained.
+// What tests of parallel training on the linear net share: a batch that is the same whoever asks,
+// one microbatch's passes, and steps of whatever is trained.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -13,7 +13,8 @@ constexpr LinearNetConfig net = {5, 6};
 constexpr int64_t rows = 13;
 constexpr int64_t one_layer = net.width * net.width;
 
-// Forward and backward of this rank's rows of a step, in some microbatches; returns its part of the loss.
+// Forward and backward of this rank's rows of a step, in some microbatches; returns its part of the
+// loss.
 double run_share(Layers stack, Communicator& world, int64_t step, int64_t microbatches) {
   const int64_t first = chunk_begin(rows, world.size(), world.rank());
   const int64_t count = chunk_count(rows, world.size(), world.rank());

@@ -326,8 +326,8 @@ TEST_CASE(
       for (int r = 0; r < 4; ++r) messages += sent[size_t(r)], all_bytes += bytes[size_t(r)];
       CHECK(messages == 2 * (4 * v - 1) * m);
       CHECK(all_bytes == messages * x);
-      // Each microbatch in flight holds its Saved, an x for each layer, and the tensor that was sent on; at most
-      // five more are in hand or under way. (Stage 0's x are the caller's.)
+      // Each microbatch in flight holds its Saved, an x for each layer, and the tensor that was
+      // sent on; at most five more are in hand or under way. (Stage 0's x are the caller's.)
       for (int r = 0; r < 4; ++r) {
         CAPTURE(r);
         const PipelineSchedule schedule = make_schedule(kind, 4, m, v);

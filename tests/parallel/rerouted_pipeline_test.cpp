@@ -1,4 +1,5 @@
-// Pipelines that go on without some of their ranks: the schedule, its time, and the gradients of the run without failures.
+// Pipelines that go on without some of their ranks: the schedule, its time, and the gradients of
+// the run without failures.
 #include "yotta/parallel/rerouted_pipeline.hpp"
 
 #include <doctest/doctest.h>

@@ -12,8 +12,9 @@ using Kind = ReplayAction::Kind;
 
 namespace {
 
-// Plays a schedule with numbers for tensors: what flows is the number of the layer that it flows into.
-// Every layer must be reversed once, last one first, from its own input. Returns the most checkpoints at once.
+// Plays a schedule with numbers for tensors: what flows is the number of the layer that it flows
+// into. Every layer must be reversed once, last one first, from its own input. Returns the most
+// checkpoints at once.
 size_t play(const ReplayActions& actions, int64_t l) {
   std::set<int64_t> kept;
   size_t most = 0;

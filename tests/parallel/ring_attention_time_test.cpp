@@ -1,4 +1,5 @@
-// What ring attention takes on a described machine: shapes only (Device::meta), the real code, virtual time.
+// What ring attention takes on a described machine: shapes only (Device::meta), the real code,
+// virtual time.
 #include <doctest/doctest.h>
 
 #include "yotta/comm/run_on.hpp"
@@ -85,7 +86,8 @@ TEST_CASE(
     const Times zigzag = times(fast, ranks, each, ChunkOrder::zigzag);
     const auto last = static_cast<size_t>(ranks - 1);
     CHECK(equal(contiguous.forward, contiguous.forward_flops[last] / rate));
-    // Against zig-zag, (2 cp - 1) / cp: nearly twice as slow for many ranks. Merges blur it by 2 in 100.
+    // Against zig-zag, (2 cp - 1) / cp: nearly twice as slow for many ranks. Merges blur it by 2 in
+    // 100.
     const double slower = (2.0 * ranks - 1) / ranks;
     CHECK(std::abs(contiguous.forward / zigzag.forward / slower - 1) <= 0.02);
     CHECK(std::abs(contiguous.forward_flops[last] / contiguous.forward_flops[0] / (2 * ranks - 1) -

@@ -169,8 +169,8 @@ TEST_CASE("dropout: the ranks together drop what one rank drops, also of zig-zag
   }
 }
 
-// The mistake of Megatron-LM's issue 1446: a norm's weights are whole on each rank, nobody cuts them,
-// so they look as if they needed nothing. Training goes on; the ranks' norms drift apart.
+// The mistake of Megatron-LM's issue 1446: a norm's weights are whole on each rank, nobody cuts
+// them, so they look as if they needed nothing. Training goes on; the ranks' norms drift apart.
 TEST_CASE("a norm's gradients are of the rank's tokens alone, until they are added up over tp") {
   const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
   for (const NormKind kind : {NormKind::layernorm, NormKind::rmsnorm}) {

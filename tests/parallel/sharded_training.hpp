@@ -1,5 +1,5 @@
-// What tests of sharded training share: whole arrays put together from all ranks' shards, and a few steps of
-// the linear net by whatever shards it.
+// What tests of sharded training share: whole arrays put together from all ranks' shards, and a few
+// steps of the linear net by whatever shards it.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// ZeRO stages 1 and 2 and FSDP under the trainer: a transformer in both dialects, with clipping, dropout, weight
-// decay, several microbatches, and a tied table.
+// ZeRO stages 1 and 2 and FSDP under the trainer: a transformer in both dialects, with clipping,
+// dropout, weight decay, several microbatches, and a tied table.
 #include "parallel/sharded_training.hpp"
 #include "support/message_of.hpp"
 #include "yotta/core/random.hpp"
@@ -81,7 +81,8 @@ TrainHooks loss_over(Communicator& world) {
   return hooks;
 }
 
-// What the trainer says of a loss that jumps, or is not a number, in the 11th step: one weight has become `value`.
+// What the trainer says of a loss that jumps, or is not a number, in the 11th step: one weight has
+// become `value`.
 std::string said_of(int stage, const char* weight, double value) {
   return message_of([&] {
     run_ranks(2, [&](Communicator& world) {
@@ -235,8 +236,9 @@ TEST_CASE("weights decay in matrices alone, wherever a shard cuts") {
 
 namespace {
 
-// The most activations that a rank of two holds in two microbatches, as the ledger counts them. Stage 3 keeps its
-// shards in f32 and gathers in `dtype`; the others have weights and gradients of it.
+// The most activations that a rank of two holds in two microbatches, as the ledger counts them.
+// Stage 3 keeps its shards in f32 and gathers in `dtype`; the others have weights and gradients of
+// it.
 int64_t peak_of_activations(int stage, DType dtype) {
   std::array<int64_t, 2> peak{};
   run_ranks(2, [&](Communicator& world) {

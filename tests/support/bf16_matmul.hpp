@@ -16,7 +16,8 @@ namespace yotta {
 struct MatmulSize {
   int m, n, k;
 };
-// Whole tiles, edges in each direction, less than a tile, rows that are not 16-byte aligned, nothing.
+// Whole tiles, edges in each direction, less than a tile, rows that are not 16-byte aligned,
+// nothing.
 inline constexpr MatmulSize matmul_sizes[] = {
     {16, 8, 16}, {64, 64, 64}, {128, 64, 96}, {65, 64, 32}, {64, 72, 32}, {64, 64, 40},
     {17, 9, 33}, {1, 1, 1},    {100, 70, 50}, {5, 130, 7},  {16, 8, 0}};

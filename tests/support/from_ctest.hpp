@@ -1,5 +1,5 @@
-// What ctest tells a test program in its environment. A program that was started by hand has no such variable, and each case
-// that needs it fails with what to do.
+// What ctest tells a test program in its environment. A program that was started by hand has no
+// such variable, and each case that needs it fails with what to do.
 //
 //     const std::string program = from_ctest("YOTTA_TRAIN");
 #pragma once

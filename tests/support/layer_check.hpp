@@ -1,5 +1,5 @@
-// Finite differences of layers: is a layer's backward pass the derivative of its forward pass, for its input
-// and each of its weights?
+// Finite differences of layers: is a layer's backward pass the derivative of its forward pass, for
+// its input and each of its weights?
 //
 //     loss(x) = sum of y * dy for a fixed dy, so dLoss/dy = dy
 //     dx_i  against  (loss(x + h e_i) - loss(x - h e_i)) / 2h        in double, h = 2e-6
@@ -16,8 +16,8 @@
 
 namespace yotta_test {
 
-// Compares `gradient` with central differences of `loss` over the numbers of `x`: all of them, or about
-// `most` spread evenly.
+// Compares `gradient` with central differences of `loss` over the numbers of `x`: all of them, or
+// about `most` spread evenly.
 inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::Tensor& gradient,
                         const std::function<double()>& loss, int64_t most = 16) {
   CAPTURE(what);
@@ -40,8 +40,8 @@ inline void check_slope(const std::string& what, yotta::Tensor x, const yotta::T
   }
 }
 
-// dx and every weight gradient of a stack of f64 layers on x. Weight gradients must accumulate, so they
-// start from something; Saved must be used up at the end. x of token ids has no gradient.
+// dx and every weight gradient of a stack of f64 layers on x. Weight gradients must accumulate, so
+// they start from something; Saved must be used up at the end. x of token ids has no gradient.
 inline void check_gradients(yotta::Layers layers, const yotta::Tensor& x,
                             const yotta::BatchPosition& place = {}) {
   using namespace yotta;

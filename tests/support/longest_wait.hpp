@@ -1,10 +1,12 @@
 // How long tests wait: for what must come, so long that a slow machine makes no test fail; for what
 // must not come in time, a short time, which grows where the machine was too slow.
 //
-//     CHECK(comes([&] { return file_exists(); }));            looks again and again, for two minutes
+//     CHECK(comes([&] { return file_exists(); }));            looks again and again, for two
+//                                                             minutes
 //     const GiveUp late;
 //     while (!work.done() && !late) std::this_thread::yield();
-//     options.timeout = longest_wait;                         where another end than a time-out is expected
+//     options.timeout = longest_wait;                         where another end than a time-out is
+//                                                             expected
 //     const double seconds = seconds_enough(0.3, [&](double seconds) { ... return all_came; });
 #pragma once
 
@@ -38,8 +40,8 @@ bool comes(Done done) {
   return done();
 }
 
-// Calls attempt(seconds), at first with the seconds that a usual machine needs, then with four times
-// as many, until it returns that they were enough. Returns the last seconds: checks follow.
+// Calls attempt(seconds), at first with the seconds that a usual machine needs, then with four
+// times as many, until it returns that they were enough. Returns the last seconds: checks follow.
 template <class Attempt>
 double seconds_enough(double seconds, Attempt attempt) {
   while (!attempt(seconds) && 4 * seconds < longest_wait) seconds *= 4;

@@ -1,8 +1,10 @@
 // An NCCL without GPUs, for tests of what is built on it: ranks are threads of one process, device
 // memory is the emulator's, and what is sent lies in mailboxes.
 //
-//     send, or a part of a collective    goes into the mailbox of (communicator, call, sender, receiver) at once
-//     recv, or the rest of a collective  is done when the rank's computation needs it: in compute_after()
+//     send, or a part of a collective    goes into the mailbox of (communicator, call, sender,
+//                                        receiver) at once
+//     recv, or the rest of a collective  is done when the rank's computation needs it: in
+//                                        compute_after()
 //     the rest of a send                 is done when the receiver has taken it
 //
 // As with NCCL, joining is not done before all have joined, and after each call a lane is busy for

@@ -1,5 +1,5 @@
-// The main() of every test program. Beside doctest's own report it leaves a record of what became of each
-// case, one tab-separated line each, in the file that YOTTA_TEST_RECORD names:
+// The main() of every test program. Beside doctest's own report it leaves a record of what became
+// of each case, one tab-separated line each, in the file that YOTTA_TEST_RECORD names:
 //
 //     start   <case>              written before it runs, so that a crash can be named
 //     passed  <case>
@@ -8,11 +8,11 @@
 //     end                         the program came to its end
 //
 // A case that checks nothing fails: it could never turn red.
-// Cases of the suite "long" are left out unless YOTTA_TEST_LONG is set, as `./yotta test --long` does.
-// Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name. With YOTTA_TEST_ON_PROCESSES the
-// processes are the ranks of run_ranks. With YOTTA_TEST_ON_TCP they are so without MPI: the program starts
-// YOTTA_TEST_PROCESSES copies of itself. With YOTTA_TEST_ON_NCCL, too, these share the first GPU, and NCCL moves what is
-// sent and reduced.
+// Cases of the suite "long" are left out unless YOTTA_TEST_LONG is set, as `./yotta test --long`
+// does. Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name. With
+// YOTTA_TEST_ON_PROCESSES the processes are the ranks of run_ranks. With YOTTA_TEST_ON_TCP they are
+// so without MPI: the program starts YOTTA_TEST_PROCESSES copies of itself. With
+// YOTTA_TEST_ON_NCCL, too, these share the first GPU, and NCCL moves what is sent and reduced.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

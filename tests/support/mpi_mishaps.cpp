@@ -3,7 +3,8 @@
 //     mpirun -n 3 mpi_mishaps kill 1 2        rank 1 is killed at step 2
 //     mpirun -n 3 mpi_mishaps throw 0 3       rank 0 throws at step 3
 //     mpirun -n 3 mpi_mishaps leave 1 0       rank 1 exits when all is done, before MPI_Finalize
-//     mpirun -n 3 mpi_mishaps orphan 2 0      rank 2 kills mpirun (or its proxy), and all wait forever
+//     mpirun -n 3 mpi_mishaps orphan 2 0      rank 2 kills mpirun (or its proxy), and all wait
+//                                             forever
 //
 // Every surviving process prints what run_ranks throws.
 #include <signal.h>

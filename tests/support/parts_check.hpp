@@ -53,7 +53,8 @@ inline yotta::Tensor own_tokens(const yotta::Tensor& whole, const yotta::Communi
             yotta::chunk_begin(tokens, tp.size(), tp.rank() + 1));
 }
 
-// `pick` is &Parameter::value or &Parameter::grad. `whole` may hold more parameters than this rank does.
+// `pick` is &Parameter::value or &Parameter::grad. `whole` may hold more parameters than this rank
+// does.
 inline void check_parts(const ParameterPtrs& parts, const ParameterPtrs& whole,
                         yotta::Tensor yotta::Parameter::*pick, int ranks,
                         double tolerance = 1e-12) {

@@ -1,5 +1,5 @@
-// A pipeline of stages that take exactly the time that is declared for them, on ranks with a virtual
-// clock. Each stage is y = w x, so gradients are known.
+// A pipeline of stages that take exactly the time that is declared for them, on ranks with a
+// virtual clock. Each stage is y = w x, so gradients are known.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,5 @@
-// The text of one of the project's own files, for tests that hold a picture or a header against what the code makes.
+// The text of one of the project's own files, for tests that hold a picture or a header against
+// what the code makes.
 #pragma once
 
 #include <fstream>

@@ -1,9 +1,11 @@
 // One test for every transport: the same cases run on threads, and again in several processes, by
 // MPI and by TCP, where run_ranks has as many ranks as there are processes.
 //
-//     for (int p : ranks_here({1, 2, 3, 4, 8})) run_ranks(p, ...);    on threads all; on 3 processes 3
+//     for (int p : ranks_here({1, 2, 3, 4, 8})) run_ranks(p, ...);    on threads all; on 3
+//                                                                     processes 3
 //     if (!enough_ranks(2)) return;                                   the case needs 2
-//     world.all_reduce(x, ReduceOp::sum, {own_algorithm()});          native, where these ranks have it
+//     world.all_reduce(x, ReduceOp::sum, {own_algorithm()});          native, where these ranks
+//                                                                     have it
 //
 // tests/CMakeLists.txt lists the files that run so. What their ranks leave in captured variables is
 // in another process: cases that need it ask on_threads().

@@ -1,4 +1,5 @@
-// A program of graded cases that sends the record it is told, whatever it is asked for: for tests of those who read it.
+// A program of graded cases that sends the record it is told, whatever it is asked for: for tests
+// of those who read it.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +11,8 @@
 
 namespace yotta_test {
 
-// `lines`: "start\t7.1: a\t\npassed\t7.1: a\t\nend\t\t\n". Made from the program told_record, which lies beside the suite's.
+// `lines`: "start\t7.1: a\t\npassed\t7.1: a\t\nend\t\t\n". Made from the program told_record, which
+// lies beside the suite's.
 inline std::string program_that_says(const TemporaryFolder& folder, const std::string& lines) {
   static int count = 0;
   const std::string path = folder / ("program" + std::to_string(++count));

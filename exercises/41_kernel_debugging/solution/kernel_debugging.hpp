@@ -1,5 +1,6 @@
-// Two kernels, each with a bug that a GPU shows only now and then. A student gets them with the bug; the folder solution has
-// them mended. Both compute C (m, n) = A (m, k) B (k, n), float, row-major, a block for each number of C.
+// Two kernels, each with a bug that a GPU shows only now and then. A student gets them with the
+// bug; the folder solution has them mended. Both compute C (m, n) = A (m, k) B (k, n), float,
+// row-major, a block for each number of C.
 //
 //     report   what was seen                              the kernel
 //     1        a sum that changes from run to run         dot_by_halves
@@ -13,7 +14,8 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// Each thread sums every THREADS-th product; then half of the threads add the other half's sums, then a quarter, ...
+// Each thread sums every THREADS-th product; then half of the threads add the other half's sums,
+// then a quarter, ...
 template <int THREADS>
 __global__ void dot_by_halves(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
   __shared__ float sums[THREADS];

@@ -26,7 +26,7 @@
 // algorithms for barrier synchronization", 1988.
 #pragma once
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 
 namespace yotta {
 

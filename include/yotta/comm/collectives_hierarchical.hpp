@@ -31,7 +31,7 @@
 //
 // Contract: g divides p; ranks 0 to g-1 are the first node. Any n. All ranks end with the same
 // bits.
-// Letters: collectives_common.hpp; g, k as above.
+// Letters: channel.hpp; g, k as above.
 // Reference: Jia et al., "Highly scalable deep learning training system with mixed-precision:
 // training ImageNet in four minutes", 2018; NCCL's trees and PyTorch's HSDP follow the same idea.
 #pragma once

@@ -32,7 +32,7 @@
 // Contract: ranks 0 to g-1 are the first node, and so on; the last node may have fewer. Any n, p, g
 // and R: with fewer cards than ranks, no ring leaves the node at some ranks; with more, rings share
 // a card. With one node it is a single ring. All ranks end with the same bits.
-// Letters: collectives_common.hpp; g, R as above.
+// Letters: channel.hpp; g, R as above.
 // Reference: NCCL forms such rings, and calls them channels; Patarasu & Yuan (2009) for one ring.
 #pragma once
 

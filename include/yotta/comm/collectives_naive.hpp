@@ -9,12 +9,12 @@
 // The root's link carries (p-1) N bytes while the other links wait: time grows with p. Cost: p-1
 // messages and (p-1) N bytes at the root for all but gather, scatter and reduce_scatter's second
 // half, where each message is one chunk.
-// Contract and letters: collectives_common.hpp. If the operation has no root, rank 0 acts as one.
+// Contract and letters: channel.hpp. If the operation has no root, rank 0 acts as one.
 #pragma once
 
 #include <vector>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 
 namespace yotta {
 

@@ -25,7 +25,7 @@
 //
 // Contract: g divides p; ranks 0 to g-1 are the first node. Any n. All ranks end with the same
 // bits.
-// Letters: collectives_common.hpp; g, k as above.
+// Letters: channel.hpp; g, k as above.
 // Reference: what NCCL does with its slices and steps, for rings; Jia et al. (2018) for the phases.
 #pragma once
 

@@ -25,11 +25,11 @@
 //
 // Contract: any p and n. All ranks end with the same bits: of two partners' values, the lower
 // team's is always the left operand.
-// References: collectives_common.hpp; Rabenseifner, "Optimization of collective reduction
+// References: channel.hpp; Rabenseifner, "Optimization of collective reduction
 // operations", 2004.
 #pragma once
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 
 namespace yotta {
 

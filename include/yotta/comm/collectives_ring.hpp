@@ -37,12 +37,12 @@
 // Contract: all ranks call with the same n, type and operation. Any p and any n: where p does not
 // divide n the first n % p chunks are one longer. Every chunk is summed in one order, so all ranks
 // end with the same bits.
-// Letters: collectives_common.hpp.
+// Letters: channel.hpp.
 // Reference: Patarasu & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 // workstations", 2009; made known to deep learning by Gibiansky (Baidu), 2017; NCCL's ring.
 #pragma once
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 
 namespace yotta {
 

@@ -31,14 +31,15 @@
 #include <memory>
 #include <vector>
 
-#include "yotta/comm/channel.hpp"
 #include "yotta/comm/comm_options.hpp"
+#include "yotta/comm/data.hpp"
 #include "yotta/comm/failures.hpp"
 #include "yotta/comm/work.hpp"
 
 namespace yotta {
 
-// A collective of your own: plain code on sends and receives, run by all ranks of a group.
+class Channel;  // the sends and receives of a collective (channel.hpp)
+// A collective of your own: plain code on them, run by all ranks of a group.
 using CollectiveBody = std::function<void(Channel&)>;
 struct Group;  // what the ranks of a communicator share (engine/message.hpp)
 
@@ -137,6 +138,25 @@ class Communicator {
 };
 
 }  // namespace YOTTA_FORM
+
+// ---- a communicator as an axis of the mesh ----
+//
+//     Communicator tp = mesh[Axis::tp];      axis_size 2, axis_rank 0 or 1
+//     Communicator tp;                       axis_size 1, axis_rank 0: not split, nothing to send
+//
+// A layer takes the communicators of the axes that split it, empty ones by default. With size 1
+// there is nobody to send to, and the same code is the serial layer.
+
+// Ranks along an axis; 1 if the communicator is empty.
+inline int axis_size(const Communicator& axis) { return axis.is_member() ? axis.size() : 1; }
+
+// This rank's coordinate on it; 0 if the communicator is empty.
+inline int axis_rank(const Communicator& axis) { return axis.is_member() ? axis.rank() : 0; }
+
+// One number from each rank, summed for all: a loss, the squares of a norm. All ranks call. With
+// one rank the result is `mine`.
+YOTTA_API double sum_over(const Communicator& axis, double mine, const char* label,
+                          Where where = Where::current());
 
 }  // namespace yotta
 

@@ -32,7 +32,6 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/comm/communicator.hpp"
 
 #if YOTTA_BODIES_OF(comm_timed)

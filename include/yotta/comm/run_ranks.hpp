@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/engine/engine_options.hpp"
 

@@ -28,7 +28,7 @@
 // Communicator cuts them. All ranks end with the same bits. An axis of 2 chips has one wire, not
 // two: give it one direction. Memory: reduce_scatter and all_gather hold a copy of the array in
 // which each chunk is padded to a multiple of the parts; the padding travels too.
-// Letters: collectives_common.hpp; a, s, d as above.
+// Letters: channel.hpp; a, s, d as above.
 // Reference: Austin et al., "How to scale your model", 2025, chapter 3 (gathers over several axes
 // of a TPU pod).
 #pragma once

@@ -79,7 +79,7 @@ YOTTA_API std::string largest_gradient(const std::vector<ParameterPtr>& paramete
 #include <limits>
 #include <utility>
 
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/model/named_tensor.hpp"
 #include "yotta/nn/grad_clip.hpp"
 

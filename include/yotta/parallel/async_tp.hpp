@@ -45,7 +45,7 @@
 #include <functional>
 #include <vector>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/chunks.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)

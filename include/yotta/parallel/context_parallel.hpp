@@ -25,7 +25,7 @@
 #include "yotta/nn/positions.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/nn/narrow.hpp"
 #endif  // YOTTA_BODIES
 

@@ -9,7 +9,7 @@
 //
 // A block has four exchanges, two forward (dispatch, combine) and two backward, each of those rows.
 // Each sends ep - 1 messages from a rank, or 2 (g-1) + ep/g - 1 by two hops for nodes of g ranks
-// (comm/collectives_exchange_hierarchical.hpp).
+// (comm/collectives_exchange.hpp).
 //
 // Experts compute 6 C F FLOPs per row with swiglu, forward, and the row travels twice. So the FLOPs
 // take as long as the exchanges from this F on, whatever n, C and k:

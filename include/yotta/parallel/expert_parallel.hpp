@@ -45,7 +45,7 @@
 #if YOTTA_BODIES_OF(parallel_layers)
 #include <numeric>
 
-#include "yotta/comm/collectives_exchange_hierarchical.hpp"
+#include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/narrow.hpp"

@@ -42,7 +42,6 @@
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
 #if YOTTA_BODIES_OF(parallel)
-#include "yotta/comm/axis.hpp"
 #include "yotta/nn/elementwise.hpp"
 #endif  // YOTTA_BODIES
 

@@ -38,7 +38,6 @@
 #include "yotta/nn/layer.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
 #if YOTTA_BODIES_OF(parallel_pipeline)
-#include "yotta/comm/axis.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {

@@ -42,7 +42,6 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"
 #if YOTTA_BODIES_OF(parallel_pipeline)
-#include "yotta/comm/axis.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {

@@ -39,7 +39,6 @@
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cpu/body.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)
-#include "yotta/comm/axis.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/narrow.hpp"
 #endif  // YOTTA_BODIES

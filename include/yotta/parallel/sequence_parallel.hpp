@@ -40,7 +40,7 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/narrow.hpp"

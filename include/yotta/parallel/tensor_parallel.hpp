@@ -41,7 +41,7 @@
 
 #include <memory>
 
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)

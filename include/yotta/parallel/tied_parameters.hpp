@@ -30,7 +30,6 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
 #if YOTTA_BODIES_OF(parallel)
-#include "yotta/comm/axis.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/elementwise.hpp"
 #endif  // YOTTA_BODIES

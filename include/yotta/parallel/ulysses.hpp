@@ -28,7 +28,6 @@
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 #if YOTTA_BODIES_OF(parallel_layers)
-#include "yotta/comm/axis.hpp"
 #include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #endif  // YOTTA_BODIES

@@ -33,7 +33,6 @@
 #if YOTTA_BODIES_OF(parallel_layers)
 #include <algorithm>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/nn/embedding.hpp"
 #endif  // YOTTA_BODIES
 

@@ -37,7 +37,7 @@
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #if YOTTA_BODIES_OF(parallel)
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/grad_clip.hpp"
 #endif  // YOTTA_BODIES

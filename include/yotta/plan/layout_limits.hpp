@@ -37,11 +37,11 @@
 #include <cmath>
 #include <cstdint>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/mesh.hpp"
-#include "yotta/comm/torus_times.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"
 #include "yotta/plan/counted_model.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 namespace yotta {
 

@@ -27,8 +27,8 @@ Cluster machine() {
   return c;
 }
 
-// A step of a pipeline of tensor parallel stages, each a data parallel group, with everything in flight at
-// once. `at` is this stage, of 3.
+// A step of a pipeline of tensor parallel stages, each a data parallel group, with everything in
+// flight at once. `at` is this stage, of 3.
 void step(Communicator& stages, int at, Communicator& tp, Communicator& dp) {
   Tensor x = meta(64), weights = meta(240), shard = meta(60), all = meta(240);
   compute(1 + at);
@@ -52,8 +52,8 @@ void step(Communicator& stages, int at, Communicator& tp, Communicator& dp) {
   dp.barrier();
 }
 
-// What is on the timeline of a rank from `start` on, apart from the numbers of its peers and lanes. (All
-// times here are multiples of 1/1024, so nothing is rounded.)
+// What is on the timeline of a rank from `start` on, apart from the numbers of its peers and lanes.
+// (All times here are multiples of 1/1024, so nothing is rounded.)
 std::vector<std::string> timeline(const Trace& trace, int rank, double start) {
   std::vector<std::string> lines;
   for (const TraceEvent& e : trace.ranks[static_cast<size_t>(rank)])

@@ -5,7 +5,8 @@
 using namespace yotta;
 
 namespace {
-// What all ranks of a collective count: `n` is the whole array, given to each as the operation wants it.
+// What all ranks of a collective count: `n` is the whole array, given to each as the operation
+// wants it.
 Traffic total(Operation operation, int p, int64_t n, int root) {
   Traffic sum;
   std::vector<std::byte> bytes(static_cast<size_t>(p * (n + 1)));

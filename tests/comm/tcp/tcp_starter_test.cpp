@@ -1,4 +1,5 @@
-// Jobs of processes that are killed with SIGKILL: the starter starts this program again for each member.
+// Jobs of processes that are killed with SIGKILL: the starter starts this program again for each
+// member.
 #include "yotta/comm/tcp/tcp_starter.hpp"
 
 #include <doctest/doctest.h>
@@ -40,8 +41,8 @@ LaunchResult started_shell(const std::string& words, const MemberOptions& option
   return started(2, 2, {"/bin/sh", "-c", "touch $YOTTA_JOB_FOLDER/ready_$$; " + words}, options);
 }
 
-// What a member of the test's job does: counts to `last` with the others, and dies as it is told: "2 0 4" is place 2,
-// its first member, when 4 is reached.
+// What a member of the test's job does: counts to `last` with the others, and dies as it is told:
+// "2 0 4" is place 2, its first member, when 4 is reached.
 struct Counting : EpochMember {
   Joiner self;
   std::string deaths, stops, computes, log;

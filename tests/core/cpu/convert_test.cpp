@@ -51,7 +51,8 @@ TEST_CASE("registers of f32 and bf16: every bf16 is widened, and bits of all kin
     wrong += std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(one);
     wrong += back[i].bits != bfloat16(one).bits;
   }
-  // Every sign and exponent, with the low bits that decide: zeros, about a half, ones; odd and even.
+  // Every sign and exponent, with the low bits that decide: zeros, about a half, ones; odd and
+  // even.
   std::vector<float> numbers;
   for (uint32_t upper = 0; upper < (1 << 16); ++upper)
     for (const uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})

@@ -10,7 +10,8 @@ using namespace yotta;
 
 namespace {
 
-// Counts to `tasks` with a shared counter; every task must be seen once, indices stay below `threads`.
+// Counts to `tasks` with a shared counter; every task must be seen once, indices stay below
+// `threads`.
 bool counts_all(int threads, int tasks) {
   std::atomic<int> next{0};
   std::vector<int> seen(static_cast<size_t>(tasks), 0);

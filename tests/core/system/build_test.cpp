@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-// The asan and tsan presets define YOTTA_TIER_ASAN and YOTTA_TIER_TSAN beside their -fsanitize flags.
+// The asan and tsan presets define YOTTA_TIER_ASAN and YOTTA_TIER_TSAN beside their -fsanitize
+// flags.
 TEST_CASE("a build knows under which sanitizer it runs") {
 #if defined(YOTTA_TIER_ASAN)
   CHECK(YOTTA_ASAN == 1);

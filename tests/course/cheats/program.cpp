@@ -1,7 +1,9 @@
-// A program of graded cases whose first case does what YOTTA_CHEAT names, and would pass if nobody stopped it. It is for the
-// tests of the sandbox, where nothing is vetted, and its object for those of the vetting.
+// A program of graded cases whose first case does what YOTTA_CHEAT names, and would pass if nobody
+// stopped it. It is for the tests of the sandbox, where nothing is vetted, and its object for those
+// of the vetting.
 //
-// Nothing here does harm where the sandbox fails: signals are SIGTERM, processes are few and end by themselves.
+// Nothing here does harm where the sandbox fails: signals are SIGTERM, processes are few and end by
+// themselves.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -51,7 +53,8 @@ struct Destroyed {
 
 volatile char sink;
 
-// The grader runs addr2line on addresses that come by this descriptor: options must not come with them.
+// The grader runs addr2line on addresses that come by this descriptor: options must not come with
+// them.
 void ask_for_a_file() {
   const int lines = std::atoi(variable("YOTTA_ADDR2LINE").c_str());
   for (const char* asked : {" -e " __FILE__ " 0x1\n", " @/etc/passwd\n", " 0x1;id\n", " 0x1\n"})
@@ -167,7 +170,8 @@ void change_files() {
   syscall(newer_chmod, AT_FDCWD, target().c_str(), 0, AT_SYMLINK_NOFOLLOW);
 }
 
-// A letter into the queue of a terminal, which is not there: who may not ask is told so, and not that it is none.
+// A letter into the queue of a terminal, which is not there: who may not ask is told so, and not
+// that it is none.
 void type_into_a_terminal() {
   char letter = 'x';
   const int typed = ioctl(0, TIOCSTI, &letter);
@@ -207,7 +211,8 @@ void start_threads() {
   std::printf("%d threads run\n", started);
 }
 
-// Who owns a descriptor gets a signal when something comes by it, and which one can be chosen: SIGURG, which ends nobody.
+// Who owns a descriptor gets a signal when something comes by it, and which one can be chosen:
+// SIGURG, which ends nobody.
 void signal_by_a_descriptor() {
   int ends[2] = {};
   const bool piped = pipe(ends) == 0;

@@ -189,8 +189,8 @@ struct Crossings {
 // Events of one thread of the JSON that lie neither apart nor inside each other.
 Crossings crossings(const Trace& trace) {
   const auto file = nlohmann::json::parse(timeline_json(trace));
-  std::map<std::pair<int, int64_t>, std::vector<std::pair<int64_t, int64_t>>>
-      threads;  // begin, -end
+  // Begin, -end.
+  std::map<std::pair<int, int64_t>, std::vector<std::pair<int64_t, int64_t>>> threads;
   const auto ns = [](const nlohmann::json& us) { return std::llround(1e3 * us.get<double>()); };
   for (const auto& event : file["traceEvents"])
     if (event["ph"] == "X")

@@ -1,5 +1,5 @@
-// Golden checkpoints and logits come from Hugging Face's transformers: golden/README.md says how, and how
-// to let transformers open what we write (YOTTA_KEEP_CHECKPOINTS).
+// Golden checkpoints and logits come from Hugging Face's transformers: golden/README.md says how,
+// and how to let transformers open what we write (YOTTA_KEEP_CHECKPOINTS).
 #include "yotta/model/files/checkpoint.hpp"
 
 #include <doctest/doctest.h>

@@ -8,7 +8,8 @@
 using namespace yotta;
 using namespace yotta::detail;
 
-// The bodies on the CPU, one row after the other; on Device::cuda they are in cuda_kernels_test.cpp.
+// The bodies on the CPU, one row after the other; on Device::cuda they are in
+// cuda_kernels_test.cpp.
 
 TEST_CASE("rows: where queries and keys lie, and who sees whom") {
   const AttentionRows at{10, 4, 6, 2, 8, 3, 5, -1};

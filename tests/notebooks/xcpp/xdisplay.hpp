@@ -1,4 +1,5 @@
-// Stands in for xeus-cpp's header of this name, so that the suite can test what a notebook does in Jupyter.
+// Stands in for xeus-cpp's header of this name, so that the suite can test what a notebook does in
+// Jupyter.
 #pragma once
 
 #include <cstdio>

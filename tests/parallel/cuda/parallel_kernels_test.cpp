@@ -12,7 +12,8 @@
 using namespace yotta;
 using namespace yotta_test;
 
-// What the techniques compute between messages, on Device::cuda (here the emulator's) as on the CPU.
+// What the techniques compute between messages, on Device::cuda (here the emulator's) as on the
+// CPU.
 
 namespace {
 

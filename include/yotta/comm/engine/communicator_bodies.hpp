@@ -137,4 +137,11 @@ Communicator Communicator::mirrored(std::vector<int> chips, Where where) const {
 
 }  // namespace YOTTA_FORM
 
+double sum_over(const Communicator& axis, double mine, const char* label, Where where) {
+  if (axis_size(axis) == 1) return mine;
+  std::vector<double> sum = {mine};
+  axis.all_reduce(sum, ReduceOp::sum, {.label = label}, where);
+  return sum[0];
+}
+
 }  // namespace yotta

@@ -40,7 +40,7 @@
 #include <numeric>
 #include <optional>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/matching/message_matcher.hpp"
 #include "yotta/comm/mpi/mpi_collectives.hpp"
 #include "yotta/comm/mpi/mpi_control_plane.hpp"

@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
-#include "yotta/comm/reshard_steps.hpp"
+#include "yotta/sharding/reshard_steps.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <algorithm>
 #endif  // YOTTA_BODIES
 
@@ -63,7 +63,7 @@ class SpreadGraph {
   std::map<int, std::vector<Round>> reached_;
 };
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 SpreadGraph::SpreadGraph(const Spread& like, const WholeTensor& whole, const NamedMesh& mesh,
                          TorusLinks links) {
   Spread bare = like;

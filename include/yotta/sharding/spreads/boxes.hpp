@@ -10,13 +10,13 @@
 #pragma once
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/comm/spread.hpp"
+#include "yotta/sharding/spread.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <cstring>
 #include <numeric>
 
-#include "yotta/comm/collectives_common.hpp"
+#include "yotta/comm/channel.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #endif  // YOTTA_BODIES
@@ -59,7 +59,7 @@ YOTTA_API void all_gather_uneven(const Communicator& group, ConstData in, Data o
 YOTTA_API void reduce_scatter_uneven(const Communicator& group, ConstData in, Data out,
                                      Counts counts, Where where = Where::current());
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 Shape shape_of(const Box& box) {
   Shape shape;
   for (const IndexRange& range : box) shape.push_back(range.size());

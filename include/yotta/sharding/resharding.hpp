@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/reshard_steps.hpp"
+#include "yotta/sharding/reshard_steps.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
-#include "yotta/comm/spreads/spread_graph.hpp"
+#if YOTTA_BODIES_OF(sharding)
+#include "yotta/sharding/spreads/spread_graph.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -49,7 +49,7 @@ YOTTA_API std::string str(const ReshardPlan& plan, const WholeTensor& whole, con
 YOTTA_API ShardedMatrix resharded(ShardedMatrix x, const std::vector<Step>& steps,
                                   AxisGroups& groups, Where where = Where::current());
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 ReshardPlan cheapest_reshard(const Spread& from, const Spread& to, const WholeTensor& whole,
                              const NamedMesh& mesh, TorusLinks links, Where where) {
   expect_spread(from, mesh, where), expect_spread(to, mesh, where);

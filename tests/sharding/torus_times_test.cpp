@@ -1,4 +1,4 @@
-#include "yotta/comm/torus_times.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
 #include <doctest/doctest.h>
 
@@ -67,7 +67,8 @@ TEST_CASE("the mixture: no other X sends less, and its bound is where it is comp
   const double flops = 4.59e14, W = 1.8e11, F = 32768, D = 8192;
   for (const auto& [axes_x, axes_y] : {std::pair{1.0, 1.0}, {2.0, 1.0}, {1.0, 2.0}}) {
     const double N = 1024, B = N * least_tokens_mixed(flops, W, F, axes_x, axes_y);
-    // Weights gathered over X, of which a chip has F / Y; activations over Y, of which it has B / X.
+    // Weights gathered over X, of which a chip has F / Y; activations over Y, of which it has B /
+    // X.
     const auto seconds = [&](double X) {
       return 2 * D * F * X / N / (W * axes_x) + 2 * B * D / X / (W * axes_y);
     };

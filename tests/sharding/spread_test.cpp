@@ -1,4 +1,4 @@
-#include "yotta/comm/spread.hpp"
+#include "yotta/sharding/spread.hpp"
 
 #include <doctest/doctest.h>
 

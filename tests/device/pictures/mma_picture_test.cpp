@@ -1,4 +1,4 @@
-#include "yotta/device/mma_picture.hpp"
+#include "yotta/device/pictures/mma_picture.hpp"
 
 #include <doctest/doctest.h>
 

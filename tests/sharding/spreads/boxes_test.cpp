@@ -1,4 +1,4 @@
-#include "yotta/comm/spreads/boxes.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
 
 #include <doctest/doctest.h>
 

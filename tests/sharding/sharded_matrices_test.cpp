@@ -1,10 +1,10 @@
-#include "yotta/comm/sharded_matrices.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
-#include "comm/spreads/spread_cases.hpp"
+#include "sharding/spreads/spread_cases.hpp"
 #include "support/message_of.hpp"
 
 using namespace yotta;

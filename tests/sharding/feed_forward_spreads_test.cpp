@@ -1,8 +1,8 @@
-#include "yotta/comm/feed_forward_spreads.hpp"
+#include "yotta/sharding/feed_forward_spreads.hpp"
 
 #include <doctest/doctest.h>
 
-#include "comm/spreads/spread_cases.hpp"
+#include "sharding/spreads/spread_cases.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -25,15 +25,15 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/resharding.hpp"
+#include "yotta/sharding/resharding.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <algorithm>
 #include <tuple>
 
-#include "yotta/comm/spreads/boxes.hpp"
-#include "yotta/comm/spreads/spread_graph.hpp"
 #include "yotta/core/matmul_ladder.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
+#include "yotta/sharding/spreads/spread_graph.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -104,7 +104,7 @@ YOTTA_API double multiply_seconds(const MatmulProblem& problem, const Spread& a,
 YOTTA_API ShardedMatrix run_plan(const MatmulPlan& plan, ShardedMatrix a, ShardedMatrix b,
                                  AxisGroups& groups, Where where = Where::current());
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 namespace detail {
 inline Spread bare_spread(const std::string& first, const std::string& second) {
   return {{{first, ""}, {second, ""}}, ""};

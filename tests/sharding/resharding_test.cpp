@@ -1,10 +1,10 @@
-#include "yotta/comm/resharding.hpp"
+#include "yotta/sharding/resharding.hpp"
 
 #include <doctest/doctest.h>
 
 #include <functional>
 
-#include "comm/spreads/spread_cases.hpp"
+#include "sharding/spreads/spread_cases.hpp"
 #include "support/message_of.hpp"
 
 using namespace yotta;

@@ -1,13 +1,13 @@
-// What the algorithms share, and what they promise together: every algorithm through the communicator, blocking and
-// asynchronous: the ledger's messages and bytes against the formulas, the values against the serial answer.
-#include "yotta/comm/collectives_common.hpp"
+// What the algorithms share, and what they promise together: every algorithm through the
+// communicator, blocking and asynchronous: the ledger's messages and bytes against the formulas,
+// the values against the serial answer.
+#include "yotta/comm/channel.hpp"
 
 #include <doctest/doctest.h>
 
 #include "comm/collective_cases.hpp"
 #include "support/ranks_here.hpp"
 #include "yotta/comm/collectives_bruck.hpp"
-#include "yotta/comm/collectives_chain.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_pipelined.hpp"

@@ -1,4 +1,4 @@
-#include "yotta/comm/collectives_chain.hpp"
+#include "yotta/comm/collectives_tree.hpp"
 
 #include <doctest/doctest.h>
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/comm/spread.hpp"
+#include "yotta/sharding/spread.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <algorithm>
 #endif  // YOTTA_BODIES
 
@@ -44,7 +44,7 @@ class AxisGroups {
   std::map<std::string, Communicator> made_;
 };
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank) {
   std::vector<int> members = {rank};
   for (const char axis : axes) {

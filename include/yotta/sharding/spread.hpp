@@ -27,7 +27,7 @@
 
 #include "yotta/core/error.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -109,7 +109,7 @@ YOTTA_API int copies_of(const Spread& spread, const NamedMesh& mesh);
 // [I_X, J_Y] as [J_Y, I_X].
 YOTTA_API Spread transposed(const Spread& spread);
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 int ranks_of(const NamedMesh& mesh) {
   int product = 1;
   for (const MeshAxis& axis : mesh.axes) product *= axis.size;

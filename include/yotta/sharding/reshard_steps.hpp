@@ -27,13 +27,13 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/sharded_matrices.hpp"
-#include "yotta/comm/torus_times.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
+#include "yotta/sharding/torus_times.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <algorithm>
 
-#include "yotta/comm/spreads/boxes.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -87,7 +87,7 @@ YOTTA_API StepCost cost_of(const Step& step, const Spread& before, const WholeTe
 YOTTA_API ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
                                  Where where = Where::current());
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 namespace detail {
 // Calls use(axes) for every order of every part of `axes` that is not empty.
 template <class Use>

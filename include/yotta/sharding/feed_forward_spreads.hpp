@@ -28,9 +28,9 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/matmul_plans.hpp"
+#include "yotta/sharding/matmul_plans.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <fmt/ranges.h>
 #endif  // YOTTA_BODIES
 
@@ -67,7 +67,7 @@ YOTTA_API std::string collectives_of(const PlannedProduct& product);
 // What all six cost, or the first `count` of them.
 YOTTA_API StepCost cost_of(const std::vector<PlannedProduct>& products, size_t count = 6);
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 namespace detail {
 // The product of two matrices of the layer.
 inline MatmulProblem problem_of(const Spread& a, const Spread& b, const FeedForwardSizes& sizes,

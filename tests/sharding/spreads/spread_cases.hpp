@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/comm/sharded_matrices.hpp"
-#include "yotta/comm/spreads/boxes.hpp"
-#include "yotta/comm/spreads/spread_graph.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/sharding/sharded_matrices.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
+#include "yotta/sharding/spreads/spread_graph.hpp"
 
 namespace yotta_test {
 

@@ -1,4 +1,4 @@
-#include "yotta/comm/axis.hpp"
+#include "yotta/comm/communicator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -24,13 +24,13 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/axis_groups.hpp"
+#include "yotta/sharding/axis_groups.hpp"
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 #include <algorithm>
 
-#include "yotta/comm/spreads/boxes.hpp"
 #include "yotta/core/matmul_ladder.hpp"
+#include "yotta/sharding/spreads/boxes.hpp"
 #endif  // YOTTA_BODIES
 
 namespace yotta {
@@ -105,7 +105,7 @@ struct DataParallelSpreads {
 };
 YOTTA_API DataParallelSpreads data_parallel(char axis);
 
-#if YOTTA_BODIES_OF(comm_spreads)
+#if YOTTA_BODIES_OF(sharding)
 IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh, int rank) {
   IndexRange held{0, size};
   // exercise 11.1: which of the numbers does this rank hold? I_XY: over X, then each part over Y

@@ -1,4 +1,4 @@
-#include "yotta/comm/axis_groups.hpp"
+#include "yotta/sharding/axis_groups.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "yotta/comm/spreads/spread_graph.hpp"
+#include "yotta/sharding/spreads/spread_graph.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
-#include "yotta/comm/reshard_steps.hpp"
+#include "yotta/sharding/reshard_steps.hpp"
 
 #include <doctest/doctest.h>
 
-#include "comm/spreads/spread_cases.hpp"
+#include "sharding/spreads/spread_cases.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -1,11 +1,11 @@
-#include "yotta/comm/matmul_plans.hpp"
+#include "yotta/sharding/matmul_plans.hpp"
 
 #include <doctest/doctest.h>
 
 #include <functional>
 #include <map>
 
-#include "comm/spreads/spread_cases.hpp"
+#include "sharding/spreads/spread_cases.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 
