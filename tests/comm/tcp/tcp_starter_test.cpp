@@ -3,12 +3,15 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -205,6 +208,45 @@ TEST_CASE("a starter that is interrupted ends its processes, and leaves no folde
   CHECK(started_shell(starter + "exec sleep 100").status == 128 + SIGTERM);
   setenv("TMPDIR", before.c_str(), 1);
   CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("the next starter removes what a killed one has left, and touches no living job") {
+  const TemporaryFolder folder;
+  const std::string before = std::filesystem::temp_directory_path().string();
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const auto jobs = [&] {  // folders whose job has begun
+    std::set<std::filesystem::path> found;
+    for (const auto& each : std::filesystem::directory_iterator(folder.path()))
+      if (std::filesystem::exists(job_file(each.path()))) found.insert(each.path());
+    return found;
+  };
+  // A starter in a process of its own, and its folder.
+  const auto start = [&] {
+    const auto others = jobs();
+    const pid_t process = fork();
+    if (process == 0) {
+      started_shell("exec sleep 100");
+      _exit(0);
+    }
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+      for (const auto& each : jobs())
+        if (!others.contains(each)) return std::pair(process, each);
+  };
+  const auto stop = [](pid_t process, int signal) {
+    kill(process, signal);
+    waitpid(process, nullptr, 0);
+  };
+  const auto [lives, its] = start();
+  const auto [killed, left] = start();
+  stop(killed, SIGKILL);
+  std::filesystem::create_directory(folder / "yotta_job_begins");  // has no lock and no job yet
+  CHECK(jobs().size() == 2);
+  CHECK(started_shell("touch $YOTTA_JOB_FOLDER/finished").status == 0);
+  CHECK(jobs() == std::set{its});
+  CHECK(std::filesystem::exists(folder / "yotta_job_begins"));
+  stop(lives, SIGTERM);
+  setenv("TMPDIR", before.c_str(), 1);
+  CHECK(jobs().empty());
 }
 
 TEST_CASE("a process that is killed again and again is not replaced for ever") {

@@ -11,8 +11,9 @@
 // A process that was killed by a signal is replaced. One that ends by itself with an error ends the
 // job: the same error would come again. So does a process that is killed again and again
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
-// Contract: FOLDER is the starter's own, on this machine, and goes when it ends, by Ctrl-C too; if
-// the starter is killed with SIGKILL the folder stays.
+// Contract: FOLDER is the starter's own, on this machine, and goes when it ends, by Ctrl-C too. A
+// starter that is killed with SIGKILL leaves it. The lock on it is gone then, and the next starter
+// of this user removes it.
 #pragma once
 
 #include <map>
@@ -43,6 +44,7 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 
 #if YOTTA_BODIES_OF(transports)
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +53,7 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "yotta/comm/processes/rank_words.hpp"
@@ -83,6 +86,31 @@ class Interrupts {
   std::array<sighandler_t, 3> before_{};
 };
 
+constexpr const char* job_folder = "yotta_job_";  // and six letters
+
+// Is it a job's folder of this user, whose starter held its lock once?
+inline bool is_job_folder(const std::filesystem::path& folder) {
+  struct stat about = {};
+  std::error_code error;
+  return folder.filename().string().starts_with(job_folder) && lstat(folder.c_str(), &about) == 0 &&
+         S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
+         std::filesystem::exists(job_file(folder), error) &&
+         std::filesystem::file_size(folder / ".lock", error) > 0 && !error;
+}
+// Removes what starters have left that were killed: nobody holds the lock. What cannot be removed
+// stays.
+inline void remove_left_folders(const std::filesystem::path& temporary) {
+  std::error_code error;
+  std::filesystem::directory_iterator each(temporary, error), end;
+  for (; !error && each != end; each.increment(error)) try {
+      if (!is_job_folder(each->path())) continue;
+      const FolderLock lock(each->path());
+      if (lock.holder() == getpid() && is_job_folder(each->path()))
+        std::filesystem::remove_all(each->path());
+    } catch (const std::exception&) {
+    }
+}
+
 // The starter of a job's members, at work.
 class MemberStarter {
  public:
@@ -94,10 +122,13 @@ class MemberStarter {
         where_(where),
         planner_(places, rule),
         numbers_(static_cast<size_t>(places)) {
-    std::string name = (std::filesystem::temp_directory_path() / "yotta_job_XXXXXX").string();
+    const std::filesystem::path temporary = std::filesystem::temp_directory_path();
+    remove_left_folders(temporary);
+    std::string name = (temporary / job_folder).string() + "XXXXXX";
     if (mkdtemp(name.data()) == nullptr)
       fail(where, "cannot make {}: {}", name, std::strerror(errno));
     folder_ = name;
+    lock_.emplace(folder_, where);
   }
   ~MemberStarter() {
     std::error_code ignored;
@@ -311,6 +342,7 @@ class MemberStarter {
   EpochPlanner planner_;
   std::vector<int> numbers_;  // by place: of the next process there
   std::string folder_;
+  std::optional<FolderLock> lock_;  // on the folder: as long as somebody has it, nobody removes it
   std::vector<Process> processes_;
   std::vector<std::unique_ptr<RankWords>> words_;  // of each epoch
   JobState state_;
