@@ -522,6 +522,7 @@ class Run {
     if (!is_first()) return;
     if (survivor_ != nullptr) {
       figures_.epochs = survivor_->log();
+      figures_.deaths = surviving_.epoch->deaths();
       figures_.dropped_sequences = 0;
       for (const StepRecord& each : survivor_->history())
         figures_.dropped_sequences += plan_.batch - each.sequences;

@@ -1,7 +1,7 @@
 // Epochs on processes over TCP: a job (comm/epochs.hpp) whose members may be killed with SIGKILL.
 //
 //     start_members (tcp_starter.hpp)     starts one process for each place
-//         FOLDER/job                      epoch 3, who takes part, who is ready and waits
+//         FOLDER/job                      epoch 3, who takes part, who waits, who has died
 //     TcpEpochs, in each process          makes TcpRanks anew for each epoch, runs its member
 //         FOLDER/ready_4711               it has come; the starter gives it a place
 //         FOLDER/ask_3                    epoch 3 has ended for it, and the work is not done
@@ -45,6 +45,7 @@ struct JobState {
   bool done = false;  // the work is, or it cannot be
   std::string words;  // of this epoch: what its ranks must find in YOTTA_WORDS
   std::vector<JobMember> members, waiting;
+  std::vector<Death> deaths;
 };
 YOTTA_API std::string job_text(const JobState& state);
 // Errors: no such text.
@@ -114,6 +115,8 @@ std::string job_text(const JobState& state) {
   };
   add("member", state.members);
   add("waiting", state.waiting);
+  for (const Death& each : state.deaths)
+    text += fmt::format("dead {} {} {}\n", each.place, each.number, each.epoch);
   return text;
 }
 
@@ -125,10 +128,16 @@ JobState parse_job(const std::string& text, Where where) {
   bool right = what == "epoch" && (done == "done" || done == "goes_on");
   state.done = done == "done";
   if (state.words == "-") state.words.clear();
-  for (JobMember each; right && lines >> what;) {
-    right = (what == "member" || what == "waiting") &&
-            lines >> each.place >> each.number >> each.process;
-    (what == "member" ? state.members : state.waiting).push_back(each);
+  for (int place = 0, number = 0, last = 0; right && lines >> what;) {
+    right = !(lines >> place >> number >> last).fail();
+    if (what == "member")
+      state.members.push_back({place, number, last});
+    else if (what == "waiting")
+      state.waiting.push_back({place, number, last});
+    else if (what == "dead")
+      state.deaths.push_back({place, number, last});
+    else
+      right = false;
   }
   if (!right) fail(where, "this is not the state of a job: {:.60}", text);
   return state;
@@ -213,7 +222,7 @@ bool TcpEpochs::run_epoch(const JobState& state, EpochMember& member, Where wher
 
 // The epoch, and this process's rank in it.
 Epoch TcpEpochs::join(const JobState& state) {
-  Epoch epoch{state.epoch, {}, nullptr};
+  Epoch epoch{state.epoch, {}, nullptr, nullptr};
   rank_ = -1;
   for (const JobMember& each : state.members) {
     if (each.process == getpid()) rank_ = static_cast<int>(epoch.places.size());
@@ -225,6 +234,7 @@ Epoch TcpEpochs::join(const JobState& state) {
       joiners.push_back({each.place, each.number});
     return joiners;
   };
+  epoch.deaths = [this] { return parse_job(read_file(job_file(folder_))).deaths; };
   return epoch;
 }
 

@@ -16,7 +16,6 @@
 // of this user removes it.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -149,7 +148,9 @@ class MemberStarter {
       if (std::chrono::steady_clock::now() > patient_until_) kill_the_late();
       if (!state_.done) plan();
     }
-    if (!dead_.empty()) fmt::print(stderr, "killed in this run: {}\n", describe_dead());
+    // Of a run that ends well its first rank says it.
+    if (result_.status != 0 && !state_.deaths.empty())
+      fmt::print(stderr, "killed in this run: {}\n", yotta::describe(state_.deaths));
     return std::move(result_);
   }
 
@@ -225,21 +226,15 @@ class MemberStarter {
   static std::string describe(const JobMember& member) {
     return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);
   }
-  // "rank 1 (2 times), rank 6".
-  std::string describe_dead() const {
-    std::string text;
-    for (const auto& [who, times] : dead_)
-      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", who,
-                          times > 1 ? fmt::format(" ({} times)", times) : "");
-    return text;
-  }
+  int deaths() const { return static_cast<int>(state_.deaths.size()); }
   void bury(const JobMember& member, const std::string& how, int status) {
     const std::string text = fmt::format("{} {}", describe(member), how);
-    ++dead_[describe(member)];
-    if (++deaths_ > options_.most_deaths)
+    state_.deaths.push_back({member.place, member.number, state_.epoch});
+    if (deaths() > options_.most_deaths)
       return end(status, fmt::format("{}; {} processes of this job have been killed: no more are "
                                      "started",
-                                     text, deaths_));
+                                     text, deaths()));
+    write();
     fmt::print(stderr, "{}; another takes its place\n", text);
     for (size_t rank = 0; rank < state_.members.size() && !words_.empty(); ++rank)
       if (state_.members[rank].process == member.process)
@@ -297,10 +292,10 @@ class MemberStarter {
     write();
   }
   void begin(const std::vector<int>& places) {
-    if (planner_.number() > 3 * (deaths_ + 2))
+    if (planner_.number() > 3 * (deaths() + 2))
       return end(1, fmt::format("{} epochs have begun, and only {} processes were killed: the "
                                 "ranks cannot reach each other",
-                                planner_.number(), deaths_));
+                                planner_.number(), deaths()));
     const int size = static_cast<int>(places.size());
     words_.push_back(std::make_unique<RankWords>(size));
     state_.epoch = planner_.number();
@@ -347,8 +342,7 @@ class MemberStarter {
   std::vector<std::unique_ptr<RankWords>> words_;  // of each epoch
   JobState state_;
   LaunchResult result_;
-  int deaths_ = 0, asked_ = 0;
-  std::map<std::string, int> dead_;   // "rank 3", and how often it was killed
+  int asked_ = 0;
   Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
 };
 }  // namespace detail
