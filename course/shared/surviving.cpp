@@ -185,7 +185,7 @@ std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t drop
   int64_t number = 1;
   for (const EpochRecord& each : epochs) {
     for (; number < each.epoch; ++number)
-      text += fmt::format("  epoch {}: a rank died before its first step\n", number);
+      text += fmt::format("  epoch {}: ended before its first step\n", number);
     ++number;
     text += fmt::format("  epoch {}: {}, from step {}, state from {}{}\n", each.epoch,
                         count_of(each.ranks, "rank"), each.step, name(each.level),

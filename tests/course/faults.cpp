@@ -156,6 +156,11 @@ TEST_CASE("a run whose ranks all die goes on from peers, from the disk, or begin
     CHECK(difference(figures, without) == 0);
     // Who hears of a death first dies in a later epoch: so there are 2 to 5.
     CHECK((figures.epochs.back().epoch >= 2 && figures.epochs.back().epoch <= 5));
+    REQUIRE(figures.epochs.size() >= 2);
+    int64_t redone = 0;
+    for (const EpochRecord& each : figures.epochs) redone += each.redone;
+    CHECK(figures.epochs[0].epoch == 1);
+    CHECK(redone >= 1);
   }
 }
 
@@ -352,11 +357,9 @@ TEST_CASE("the last lines number the epochs, those that ended at once too") {
   fourth.epoch = 4, fourth.ranks = 7, fourth.step = 9, fourth.redone = 1, fourth.seconds = 0.5;
   const std::string text = describe_losses({second, fourth}, 3, {{3, 0, 1}, {3, 1, 2}, {0, 0, 3}});
   CHECK(text.starts_with("epochs: 4; lost: 1 step done again, 3 sequences dropped; 0.50 s"));
-  CHECK(text.find(
-            "\n  epoch 1: a rank died before its first step\n  epoch 2: 8 ranks, from step 0") !=
+  CHECK(text.find("\n  epoch 1: ended before its first step\n  epoch 2: 8 ranks, from step 0") !=
         std::string::npos);
-  CHECK(text.find(
-            "\n  epoch 3: a rank died before its first step\n  epoch 4: 7 ranks, from step 9") !=
+  CHECK(text.find("\n  epoch 3: ended before its first step\n  epoch 4: 7 ranks, from step 9") !=
         std::string::npos);
   CHECK(text.find("\nkilled in this run: rank 0, rank 3 (2 times)\n") != std::string::npos);
   CHECK(describe_losses({}, 0, {}).starts_with("epochs: 0; lost: 0 steps"));

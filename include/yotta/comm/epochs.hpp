@@ -54,9 +54,12 @@ YOTTA_API std::string describe(const std::vector<Death>& deaths);
 
 struct Epoch {
   int number = 1;
-  std::vector<int> places;                       // of its ranks, by rank
-  std::function<std::vector<Joiner>()> waiting;  // now; asked by rank 0
-  std::function<std::vector<Death>()> deaths;    // in the job so far
+  std::vector<int> places;                          // of its ranks, by rank
+  std::function<std::vector<Joiner>()> waiting;     // now; asked by rank 0
+  std::function<std::vector<Death>()> deaths = {};  // in the job so far
+  // Some bytes that outlive all members, whoever dies: of the last rank 0 that had any to keep.
+  std::function<void(const std::string&)> keep = {};
+  std::function<std::string()> kept = {};
 };
 
 class EpochMember {
@@ -231,7 +234,8 @@ class ThreadJob {
     std::optional<std::vector<int>> next = planner_.next();
     while (next) {
       const EpochEnd end = run_epoch(
-          {planner_.number(), *next, [this] { return waiting(); }, [this] { return deaths_; }},
+          {planner_.number(), *next, [this] { return waiting(); }, [this] { return deaths_; },
+           [this](const std::string& bytes) { kept_ = bytes; }, [this] { return kept_; }},
           members_, where);
       if (end.error && (end.killed.empty() || !is_loss(end.error)))
         std::rethrow_exception(end.error);
@@ -271,6 +275,7 @@ class ThreadJob {
   std::vector<std::unique_ptr<EpochMember>> members_;  // by place
   std::vector<int> numbers_;                           // of the member there
   std::vector<Death> deaths_;
+  std::string kept_;
 };
 }  // namespace detail
 

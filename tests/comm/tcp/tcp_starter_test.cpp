@@ -48,13 +48,15 @@ LaunchResult started_shell(const std::string& words, const MemberOptions& option
 struct Counting : EpochMember {
   Joiner self;
   std::string deaths, stops, computes, log;
-  int64_t count = 0;
+  int64_t count = 0, taken = 0;
   static constexpr int64_t last = 6;
 
   bool is_told(const std::string& list) const {
     return list.find(fmt::format(" {} {} {},", self.place, self.number, count)) != list.npos;
   }
   bool run(Communicator& world, const Epoch& epoch) override {
+    if (world.rank() == 0 && !epoch.kept().empty())
+      count = std::max(count, std::stol(epoch.kept()));
     std::vector<int64_t> most = {count};
     world.all_reduce(most, ReduceOp::max);
     count = most[0];
@@ -65,12 +67,15 @@ struct Counting : EpochMember {
       if (is_told(stops)) raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
       world.all_reduce(ones);
-      ++count;
+      ++count, ++taken;
+      if (world.rank() == 0) epoch.keep(std::to_string(count));
       std::vector<int64_t> joins = {world.rank() == 0 && !epoch.waiting().empty() ? 1 : 0};
       world.broadcast(joins, 0);
       if (joins[0] == 1) return false;
     }
-    if (world.rank() == 0) std::ofstream(log) << count << " by " << world.size();
+    if (world.rank() != 0) return true;
+    std::ofstream(log) << count << " by " << world.size();
+    std::ofstream(log + "_taken") << taken;
     return true;
   }
 };
@@ -79,6 +84,7 @@ struct Counting : EpochMember {
 struct Counted {
   LaunchResult result;
   std::string log;
+  int64_t taken = 0;  // steps of rank 0, since its process was started
 };
 Counted counted(int places, int least, const std::string& deaths, const MemberOptions& options = {},
                 const std::string& stops = "", const std::string& computes = "") {
@@ -94,9 +100,10 @@ Counted counted(int places, int least, const std::string& deaths, const MemberOp
   Words own = program;
   char path[4096];
   own[3] = std::string(path, static_cast<size_t>(readlink("/proc/self/exe", path, sizeof path)));
-  Counted all{started(places, least, own, options), ""};
+  Counted all{started(places, least, own, options), "", 0};
   std::ifstream file(log);
   all.log.assign(std::istreambuf_iterator<char>(file), {});
+  std::ifstream(log + "_taken") >> all.taken;
   return all;
 }
 
@@ -132,6 +139,9 @@ TEST_CASE("a job of processes goes on when any of them are killed, rank 0 too") 
   }
   const Counted waiting = counted(3, 3, " 1 0 3,");
   CHECK((waiting.result.status == 0 && waiting.log == "6 by 3"));
+  const Counted all_died = counted(2, 2, " 0 0 3, 1 0 3,");
+  CHECK((all_died.result.status == 0 && all_died.log == "6 by 2"));
+  CHECK(all_died.taken == 3);  // the others are in what rank 0 has kept
   const Counted spares = counted(2, 2, " 0 0 3, 1 0 4,", {.spares = 1});
   CHECK((spares.result.status == 0 && spares.log == "6 by 2"));
 }

@@ -5,6 +5,7 @@
 //     TcpEpochs, in each process          makes TcpRanks anew for each epoch, runs its member
 //         FOLDER/ready_4711               it has come; the starter gives it a place
 //         FOLDER/ask_3                    epoch 3 has ended for it, and the work is not done
+//         FOLDER/kept                     what rank 0 keeps for those that come after it
 //         FOLDER/finished                 the work is done
 //
 // A spare is a process that has come and has no place: it gets that of the first who dies.
@@ -59,7 +60,13 @@ inline std::string ask_file(const std::string& folder, int epoch) {
 inline std::string ready_file(const std::string& folder, int process) {
   return fmt::format("{}/ready_{}", folder, process);
 }
+inline std::string kept_file(const std::string& folder) { return folder + "/kept"; }
 inline std::string finished_file(const std::string& folder) { return folder + "/finished"; }
+
+// Writes it in one step, for whoever reads it now. It need not outlive this machine: unlike
+// write_file this waits for no disk, since recovery would wait with it.
+YOTTA_API void replace_file(const std::string& path, const std::string& bytes,
+                            Where where = Where::current());
 
 // ---- a process ----
 
@@ -93,8 +100,12 @@ class TcpEpochs : public EpochHost {
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -118,6 +129,16 @@ std::string job_text(const JobState& state) {
   for (const Death& each : state.deaths)
     text += fmt::format("dead {} {} {}\n", each.place, each.number, each.epoch);
   return text;
+}
+
+void replace_file(const std::string& path, const std::string& bytes, Where where) {
+  const std::string partial = path + ".partial";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  file.close();
+  if (!file || std::rename(partial.c_str(), path.c_str()) != 0)
+    fail(where, "{} cannot be written: {}; is there space, and may you write there?", path,
+         std::strerror(errno));
 }
 
 JobState parse_job(const std::string& text, Where where) {
@@ -222,7 +243,7 @@ bool TcpEpochs::run_epoch(const JobState& state, EpochMember& member, Where wher
 
 // The epoch, and this process's rank in it.
 Epoch TcpEpochs::join(const JobState& state) {
-  Epoch epoch{state.epoch, {}, nullptr, nullptr};
+  Epoch epoch{state.epoch, {}, nullptr};
   rank_ = -1;
   for (const JobMember& each : state.members) {
     if (each.process == getpid()) rank_ = static_cast<int>(epoch.places.size());
@@ -234,6 +255,14 @@ Epoch TcpEpochs::join(const JobState& state) {
       joiners.push_back({each.place, each.number});
     return joiners;
   };
+  const std::string kept = kept_file(folder_);
+  epoch.keep = [kept](const std::string& bytes) {
+    try {
+      replace_file(kept, bytes);
+    } catch (const Error&) {  // no reason to stop: it is for a job whose members all die
+    }
+  };
+  epoch.kept = [kept] { return std::filesystem::exists(kept) ? read_file(kept) : std::string(); };
   epoch.deaths = [this] { return parse_job(read_file(job_file(folder_))).deaths; };
   return epoch;
 }
