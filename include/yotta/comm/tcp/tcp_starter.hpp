@@ -150,7 +150,7 @@ class MemberStarter {
     }
     // Of a run that ends well its first rank says it.
     if (result_.status != 0 && !state_.deaths.empty())
-      fmt::print(stderr, "killed in this run: {}\n", yotta::describe(state_.deaths));
+      say("killed in this run: " + yotta::describe(state_.deaths));
     return std::move(result_);
   }
 
@@ -223,6 +223,10 @@ class MemberStarter {
     if (is_first) result_.status = code;
     end(0, describe(member) + " " + how + ", when the work was done");
   }
+  // On a line of its own: at a terminal a rank may have left a line of progress open.
+  static void say(const std::string& text) {
+    fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "", text);
+  }
   static std::string describe(const JobMember& member) {
     return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);
   }
@@ -235,7 +239,7 @@ class MemberStarter {
                                      "started",
                                      text, deaths()));
     write();
-    fmt::print(stderr, "{}; another takes its place\n", text);
+    say(text + "; another takes its place");
     for (size_t rank = 0; rank < state_.members.size() && !words_.empty(); ++rank)
       if (state_.members[rank].process == member.process)
         words_.back()->tell(static_cast<int>(rank), how);
@@ -262,10 +266,10 @@ class MemberStarter {
     patient_until_ = Time::max();  // once
   }
   void give_up(const JobMember& member) const {
-    fmt::print(stderr,
-               "{} has not come to epoch {} within {} s, and is killed: if it was computing, "
-               "raise --patience\n",
-               describe(member), state_.epoch, options_.patience);
+    say(
+        fmt::format("{} has not come to epoch {} within {} s, and is killed: if it was computing, "
+                    "raise --patience",
+                    describe(member), state_.epoch, options_.patience));
     kill(member.process, SIGKILL);
   }
   Time after_patience() const {
@@ -323,12 +327,7 @@ class MemberStarter {
     if (status == 0) return;
     for (const Process& each : processes_) kill(each.member.process, SIGTERM);
   }
-  void write() {
-    AtomicFile file(job_file(folder_), where_);
-    const std::string text = job_text(state_);
-    file.write(text.data(), std::ssize(text), where_);
-    file.commit(where_);
-  }
+  void write() { replace_file(job_file(folder_), job_text(state_), where_); }
 
   int places_;
   std::vector<std::string> program_;
