@@ -16,7 +16,7 @@
 //     epoch 1    step 0 ... 5   6        snapshot after 7 steps, on a rank that dies or is away
 //     epoch 2              from 6  ...   step 6 is done again: the snapshot does not belong
 //
-// Cost: when an epoch begins, an all_gather of 8 bytes, a broadcast of 8 and one of 64 for each
+// Cost: when an epoch begins, an all_gather of 8 bytes, a broadcast of 8 and one of 72 for each
 // epoch so far, an all_gather of 8 and an all_reduce of 24; after each step rank 0 keeps as many
 // bytes as the broadcasts have, and 8.
 // Contract: all ranks of an epoch's world make the same calls. 64 places at most.
