@@ -168,7 +168,8 @@ std::string count_of(int64_t count, const char* what) {
 }
 }  // namespace
 
-std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped) {
+std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped,
+                            const std::vector<Death>& deaths) {
   std::string text = fmt::format("epochs: {}; lost: ", epochs.empty() ? 0 : epochs.back().epoch);
   int64_t redone = 0;
   double seconds = 0;
@@ -180,10 +181,11 @@ std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t drop
                       count_of(dropped, "sequence"));
   if (seconds > 0) text += fmt::format("; {:.2f} s to go on at most", seconds);
   text += "\n";
+  if (!deaths.empty()) text += fmt::format("killed in this run: {}\n", describe(deaths));
   int64_t number = 1;
   for (const EpochRecord& each : epochs) {
     for (; number < each.epoch; ++number)
-      text += fmt::format("  epoch {}: a rank died before its first step\n", number);
+      text += fmt::format("  epoch {}: ended before its first step\n", number);
     ++number;
     text += fmt::format("  epoch {}: {}, from step {}, state from {}{}\n", each.epoch,
                         count_of(each.ranks, "rank"), each.step, name(each.level),

@@ -41,6 +41,7 @@ SurvivorOptions survivor_options(const TrainingPlan& plan, int64_t first, uint64
 std::function<void()> way_to_die(int place);
 
 // What was lost, in words.
-std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped);
+std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t dropped,
+                            const std::vector<Death>& deaths);
 
 }  // namespace yotta

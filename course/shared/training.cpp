@@ -246,6 +246,7 @@ class Run {
     std::optional<EpochScope> scope;
     if (survivor_ != nullptr) scope.emplace(*survivor_);
     const int64_t first = begin();
+    if (first < 0) return false;
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule,
@@ -390,6 +391,7 @@ class Run {
     if (is_first()) figures_.first_step = first;
     if (survivor_ == nullptr) return first;
     first = survivor_->regroup(world_, *surviving_.epoch, *optimizer_);
+    if (first < 0) return first;  // others are needed
     model_.hooks().after_step();  // ZeRO: whole weights from the new shards
     figures_.ranks[static_cast<size_t>(world_.rank())] = *surviving_.counted;
     for (const StepRecord& each : survivor_->history()) losses_.push_back(each.loss);
@@ -522,6 +524,7 @@ class Run {
     if (!is_first()) return;
     if (survivor_ != nullptr) {
       figures_.epochs = survivor_->log();
+      figures_.deaths = surviving_.epoch->deaths();
       figures_.dropped_sequences = 0;
       for (const StepRecord& each : survivor_->history())
         figures_.dropped_sequences += plan_.batch - each.sequences;

@@ -133,6 +133,7 @@ struct TrainingFigures {
   double model_flops_per_step = 0, matmul_gflops = 0, mfu = 0;
   std::vector<RankFigures> ranks;   // with a tolerance: of the last epoch
   std::vector<EpochRecord> epochs;  // with a tolerance: how each began
+  std::vector<Death> deaths;        // until then
   int64_t dropped_sequences = 0;    // that no rank was there to train on
   std::string sample_before, sample_after;
 };

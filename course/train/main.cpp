@@ -503,7 +503,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
   if (a.live) fmt::print("{}", drawn(f.epochs, f.loss, f.first_step));
-  if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences));
+  if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences, f.deaths));
   if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
                printable(p.prompt + f.sample_after));
@@ -534,7 +534,7 @@ std::vector<int64_t> places_in(uint64_t bits) {
   return places;
 }
 
-// What was lost: steps that were done again, sequences dropped, seconds to go on.
+// What was lost: steps that were done again, sequences dropped, seconds to go on; and who died.
 void set_losses(JsonObject& json, const TrainingFigures& f) {
   int64_t redone = 0;
   std::vector<JsonObject> epochs;
@@ -554,6 +554,14 @@ void set_losses(JsonObject& json, const TrainingFigures& f) {
   json.set("steps_redone", redone);
   json.set("sequences_dropped", f.dropped_sequences);
   json.set("epochs", epochs);
+  std::vector<JsonObject> deaths;
+  for (const Death& each : f.deaths) {
+    JsonObject& death = deaths.emplace_back();
+    death.set("rank", int64_t{each.place});
+    death.set("member", int64_t{each.number});
+    death.set("epoch", int64_t{each.epoch});
+  }
+  json.set("deaths", deaths);
 }
 
 void write_json(const Arguments& a, const TrainingFigures& f) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <mutex>
 
 #include "support/message_of.hpp"
@@ -131,6 +132,29 @@ TEST_CASE("two die at once, one dies as soon as it has come back, and all die") 
   check_whole(counted(4, 1, {{1, 0, 2, true}, {2, 0, 2, true}}), 3, 5);
   check_whole(counted(3, 3, {{1, 0, 2, false}, {1, 1, 2, false}, {1, 2, 2, true}}), 4, 4);
   check_whole(counted(2, 2, {{0, 0, 4, false}, {1, 0, 4, false}}), 2, 3);  // all: it begins again
+}
+
+TEST_CASE("a job knows who has died, in which epoch") {
+  struct Dying : EpochMember {
+    Joiner self;
+    std::vector<Death>& seen;
+    Dying(const Joiner& who, std::vector<Death>& all) : self(who), seen(all) {}
+    bool run(Communicator& world, const Epoch& epoch) override {
+      if (self.place == 10 && self.number < 2) throw RankKilled();
+      if (self.place == 2 && self.number == 0 && epoch.number == 3) throw RankKilled();
+      world.barrier();
+      if (world.rank() == 0) seen = epoch.deaths();
+      return true;
+    }
+  };
+  std::vector<Death> seen;
+  run_epochs(11, at_least(11),
+             [&](const Joiner& who) { return std::make_unique<Dying>(who, seen); });
+  std::vector<std::array<int, 3>> all;
+  for (const Death& each : seen) all.push_back({each.place, each.number, each.epoch});
+  CHECK(all == std::vector<std::array<int, 3>>{{10, 0, 1}, {10, 1, 2}, {2, 0, 3}});
+  CHECK(describe(seen) == "rank 2, rank 10 (2 times)");
+  CHECK(describe(std::vector<Death>{}).empty());
 }
 
 TEST_CASE("an error that is no death ends the job") {

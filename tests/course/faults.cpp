@@ -157,6 +157,11 @@ TEST_CASE("a run whose ranks all die goes on from peers, from the disk, or begin
     CHECK(difference(figures, without) == 0);
     // Who hears of a death first dies in a later epoch: so there are 2 to 5.
     CHECK((figures.epochs.back().epoch >= 2 && figures.epochs.back().epoch <= 5));
+    REQUIRE(figures.epochs.size() >= 2);
+    int64_t redone = 0;
+    for (const EpochRecord& each : figures.epochs) redone += each.redone;
+    CHECK(figures.epochs[0].epoch == 1);
+    CHECK(redone >= 1);
   }
 }
 
@@ -210,7 +215,7 @@ TEST_CASE("drop: no weight is further from the run without faults than AdamW can
   CHECK(most <= 2 * of_step * runs.plan("dp=4").learning_rate * (steps - 2));
 }
 
-TEST_CASE("what a rank has sent is counted since it joined, over all epochs") {
+TEST_CASE("what a rank has sent is counted since it joined, over all epochs; who died is known") {
   const Runs runs;
   const TrainingFigures without = trained(runs.plan("dp=4"));
   const TrainingFigures with =
@@ -219,6 +224,8 @@ TEST_CASE("what a rank has sent is counted since it joined, over all epochs") {
   REQUIRE(with.epochs.back().step >= 6);
   CHECK(2 * with.ranks[0].bytes_sent > without.ranks[0].bytes_sent);
   CHECK(2 * with.ranks[3].bytes_sent < without.ranks[3].bytes_sent);  // the new member's
+  REQUIRE(with.deaths.size() == 1);
+  CHECK((with.deaths[0].place == 3 && with.deaths[0].number == 0 && with.deaths[0].epoch == 1));
 }
 
 TEST_CASE("a job that is started again goes on from its own snapshots, and from no other's") {
@@ -304,7 +311,11 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
     CHECK((recovery == Recovery::drop || figures["sequences_dropped"] == 0));
     const size_t killed = ending.output.find("was killed: Killed; another takes its place");
     CHECK(ending.output.find("was killed: Killed; another", killed + 1) != std::string::npos);
-    if (i < 3) CHECK(ending.output.find("killed in this run: rank 0, rank 3") != std::string::npos);
+    if (i >= 3) continue;
+    CHECK(ending.output.find("killed in this run: rank 0, rank 3\n") != std::string::npos);
+    REQUIRE(figures["deaths"].size() == 2);
+    CHECK((figures["deaths"][0]["rank"] == 0 && figures["deaths"][0]["epoch"] == 1));
+    CHECK((figures["deaths"][1]["rank"] == 3 && figures["deaths"][1]["member"] == 0));
   }
 }
 
@@ -345,15 +356,14 @@ TEST_CASE("the last lines number the epochs, those that ended at once too") {
   EpochRecord second, fourth;
   second.epoch = 2, second.ranks = 8;
   fourth.epoch = 4, fourth.ranks = 7, fourth.step = 9, fourth.redone = 1, fourth.seconds = 0.5;
-  const std::string text = describe_losses({second, fourth}, 3);
+  const std::string text = describe_losses({second, fourth}, 3, {{3, 0, 1}, {3, 1, 2}, {0, 0, 3}});
   CHECK(text.starts_with("epochs: 4; lost: 1 step done again, 3 sequences dropped; 0.50 s"));
-  CHECK(text.find(
-            "\n  epoch 1: a rank died before its first step\n  epoch 2: 8 ranks, from step 0") !=
+  CHECK(text.find("\n  epoch 1: ended before its first step\n  epoch 2: 8 ranks, from step 0") !=
         std::string::npos);
-  CHECK(text.find(
-            "\n  epoch 3: a rank died before its first step\n  epoch 4: 7 ranks, from step 9") !=
+  CHECK(text.find("\n  epoch 3: ended before its first step\n  epoch 4: 7 ranks, from step 9") !=
         std::string::npos);
-  CHECK(describe_losses({}, 0).starts_with("epochs: 0; lost: 0 steps"));
+  CHECK(text.find("\nkilled in this run: rank 0, rank 3 (2 times)\n") != std::string::npos);
+  CHECK(describe_losses({}, 0, {}).starts_with("epochs: 0; lost: 0 steps"));
 }
 
 TEST_CASE("what cannot go on is refused, with what can") {

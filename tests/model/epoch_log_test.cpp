@@ -52,6 +52,29 @@ TEST_CASE("a snapshot of a step that was given up does not belong to the run") {
   CHECK((holds(2, 5) && holds(2, 6)));
 }
 
+TEST_CASE("if all members die, the job has the log and the steps done") {
+  std::vector<EpochLog> logs(2);
+  begin(logs, 1, {0, 1}, 0, {0, 0});
+  begin(logs, 2, {0, 1}, 4, {5, 4});
+  const std::string kept = logs[0].packed(9);
+  std::vector<EpochLog> fresh(2);
+  run_ranks(2, [&](Communicator& world) {
+    EpochLog& log = fresh[static_cast<size_t>(world.rank())];
+    log.share(world, world.rank() == 0 ? kept : "");
+    CHECK(log.reached() == 9);
+    REQUIRE(log.records().size() == 2);
+    CHECK((log.records()[1].step == 4 && log.records()[1].redone == 1));
+    log.begin(world, {3, {0, 1}, nullptr}, {6, "", SnapshotLevel::disk, 2}, 0);
+    CHECK(log.records()[2].redone == 3);
+    CHECK(log.records()[2].seconds > 0);
+  });
+  run_ranks(2, [&](Communicator& world) {  // what is older, or nothing, changes no log
+    EpochLog& log = fresh[static_cast<size_t>(world.rank())];
+    for (const std::string& old : {kept, std::string()}) log.share(world, old);
+    CHECK(log.records().size() == 3);
+  });
+}
+
 TEST_CASE("a member that joined an epoch which nobody began is new in the next, too") {
   std::vector<EpochLog> logs(2);
   begin(logs, 1, {0}, 0, {0});

@@ -51,7 +51,9 @@ class Member : public EpochMember {
     AdamW optimizer({weight});
     const EpochScope scope(survivor_);
     const TrainHooks hooks = survivor_.hooks({}, world);
-    for (int64_t step = survivor_.regroup(world, epoch, optimizer); step < steps; ++step) {
+    int64_t step = survivor_.regroup(world, epoch, optimizer);
+    if (step < 0) return false;
+    for (; step < steps; ++step) {
       survivor_.begin_step(step);
       std::vector<int> living;
       for (const int place : epoch.places)
@@ -195,6 +197,58 @@ TEST_CASE("what a member did in a step that was given up is not taken for the ru
     CHECK(weight == 20);
     CHECK(survivor.log().size() == 3);
   });
+}
+
+TEST_CASE("whoever is here without the newest parts waits for the others; what all did is known") {
+  // Two replicas of two parts. Places 1 and 2 die after 5 steps: place 0 has part 0, and 3 part 1.
+  const SurvivorOptions options = options_of(Recovery::replay, {2, 2}, {});
+  std::vector<std::unique_ptr<Survivor>> survivors(4);
+  const auto replace = [&](std::vector<int> places, int number) {
+    for (const int place : places)
+      survivors[static_cast<size_t>(place)] =
+          std::make_unique<Survivor>(Joiner{place, number}, options, nullptr);
+  };
+  std::string kept;
+  std::atomic<int> asked = 0;
+  const auto epoch = [&](int number, const std::vector<int>& places, int64_t begins) {
+    Epoch it{number, places, nullptr};
+    it.keep = [&](const std::string& bytes) { kept = bytes; };
+    it.kept = [&] { return kept; };
+    it.waiting = [&] { return std::vector<Joiner>(++asked < 3 ? 1 : 2); };
+    run_ranks(static_cast<int>(places.size()), [&](Communicator& world) {
+      const int place = places[static_cast<size_t>(world.rank())];
+      Survivor& survivor = *survivors[static_cast<size_t>(place)];
+      const ParameterPtr weight = make_parameter("w", {1, 1}, true, zeros(), 0, DType::f64);
+      AdamW optimizer({weight});
+      const EpochScope scope(survivor);
+      CHECK(survivor.regroup(world, it, optimizer) == begins);
+      double& its = weight->value.data<double>()[0];
+      if (begins > 0) CHECK(its == 10 * (place % 2) + 5);
+      if (number > 1) return;
+      for (int step = 1; step <= 5; ++step) {
+        its = 10 * (place % 2) + step;
+        survivor.end_step({1, 8}, optimizer);
+        survivor.leave();
+      }
+    });
+  };
+  const std::vector<int> all = {0, 1, 2, 3};
+  replace(all, 0);
+  epoch(1, all, 0);
+  replace({1, 2}, 1);
+  epoch(2, {0, 1}, -1);  // replica 0 is whole, and has part 0 alone
+  CHECK(asked == 3);
+  epoch(3, all, 5);
+  REQUIRE(survivors[1]->log().size() == 2);
+  CHECK((survivors[1]->log()[1].step == 5 && survivors[1]->log()[1].redone == 0));
+  CHECK(survivors[1]->log()[1].moved == 2);
+  replace(all, 2);
+  asked = 0;
+  epoch(4, {0, 1}, -1);  // they know nothing, but the job does
+  CHECK(asked == 3);
+  epoch(5, all, 0);
+  REQUIRE(survivors[0]->log().size() == 3);
+  CHECK(survivors[0]->log()[2].redone == 5);
 }
 
 TEST_CASE("two die in one step, one dies while it is healed, and all die") {

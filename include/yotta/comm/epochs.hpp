@@ -25,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
@@ -44,10 +45,21 @@ struct Joiner {
   int place = 0, number = 0;
 };
 
+// A member that has died. place -1: a process that had no place yet. epoch 0: before the first.
+struct Death {
+  int place = 0, number = 0, epoch = 0;
+};
+// "rank 1 (2 times), rank 6".
+YOTTA_API std::string describe(const std::vector<Death>& deaths);
+
 struct Epoch {
   int number = 1;
-  std::vector<int> places;                       // of its ranks, by rank
-  std::function<std::vector<Joiner>()> waiting;  // now; asked by rank 0
+  std::vector<int> places;                          // of its ranks, by rank
+  std::function<std::vector<Joiner>()> waiting;     // now; asked by rank 0
+  std::function<std::vector<Death>()> deaths = {};  // in the job so far
+  // Some bytes that outlive all members, whoever dies: of the last rank 0 that had any to keep.
+  std::function<void(const std::string&)> keep = {};
+  std::function<std::string()> kept = {};
 };
 
 class EpochMember {
@@ -106,8 +118,11 @@ YOTTA_API void run_epochs(int places, const EpochRule& rule, const MakeMember& m
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(comm_epochs)
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <map>
 
 #include "yotta/comm/run_ranks.hpp"
 
@@ -116,6 +131,17 @@ namespace yotta {
 EpochHost*& epoch_host() {
   static EpochHost* host = nullptr;
   return host;
+}
+
+std::string describe(const std::vector<Death>& deaths) {
+  std::map<int, int> times;  // by place
+  for (const Death& each : deaths) ++times[each.place];
+  std::string text;
+  for (const auto& [place, count] : times)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ",
+                        place < 0 ? "a spare" : fmt::format("rank {}", place),
+                        count > 1 ? fmt::format(" ({} times)", count) : "");
+  return text;
 }
 
 void EpochPlanner::died(int place) {
@@ -207,8 +233,10 @@ class ThreadJob {
   void run(Where where) {
     std::optional<std::vector<int>> next = planner_.next();
     while (next) {
-      const EpochEnd end =
-          run_epoch({planner_.number(), *next, [this] { return waiting(); }}, members_, where);
+      const EpochEnd end = run_epoch(
+          {planner_.number(), *next, [this] { return waiting(); }, [this] { return deaths_; },
+           [this](const std::string& bytes) { kept_ = bytes; }, [this] { return kept_; }},
+          members_, where);
       if (end.error && (end.killed.empty() || !is_loss(end.error)))
         std::rethrow_exception(end.error);
       if (!end.error && end.done) return;
@@ -227,7 +255,10 @@ class ThreadJob {
   }
   // The next epoch. If the rule lets the survivors go on alone, they do not wait for replacements.
   std::optional<std::vector<int>> go_on_without(const std::vector<int>& killed) {
-    for (const int place : killed) planner_.died(place);
+    for (const int place : killed) {
+      deaths_.push_back({place, numbers_[static_cast<size_t>(place)], planner_.number()});
+      planner_.died(place);
+    }
     std::optional<std::vector<int>> next = planner_.next();
     for (const int place : killed) start(place);
     return next ? next : planner_.next();
@@ -243,6 +274,8 @@ class ThreadJob {
   const MakeMember& make_;
   std::vector<std::unique_ptr<EpochMember>> members_;  // by place
   std::vector<int> numbers_;                           // of the member there
+  std::vector<Death> deaths_;
+  std::string kept_;
 };
 }  // namespace detail
 

@@ -6,18 +6,23 @@
 //     2       0 1 3     none   6           0        own memory     0.02        2 has died
 //     3       0 1 2 3   2      11          0        peer memory    0.01        2 is healed
 //
-// Each member keeps a copy, which it gets when it joins: any of them may die. The log also says
-// which snapshots belong to the run. A step is given up when an epoch begins before it, and then
-// done again, perhaps on other sequences. A snapshot of such a step, taken before, is not used:
+// Each member keeps a copy, which it gets when it joins: any of them may die. If all die, the job
+// still has what rank 0 has kept after its last step (Epoch::keep).
+//
+// The log also says which snapshots belong to the run. A step is given up when an epoch begins
+// before it, and then done again, perhaps on other sequences. A snapshot of such a step, taken
+// before, is not used:
 //
 //     epoch 1    step 0 ... 5   6        snapshot after 7 steps, on a rank that dies or is away
 //     epoch 2              from 6  ...   step 6 is done again: the snapshot does not belong
 //
-// Cost: an all_gather of 8 bytes, a broadcast of 64 bytes for each epoch so far, an all_gather and
-// an all_reduce of 8 and 16 bytes, when an epoch begins.
+// Cost: when an epoch begins, an all_gather of 8 bytes, a broadcast of 8 and one of 72 for each
+// epoch so far, an all_gather of 8 and an all_reduce of 24; after each step rank 0 keeps as many
+// bytes as the broadcasts have, and 8.
 // Contract: all ranks of an epoch's world make the same calls. 64 places at most.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "yotta/comm/epochs.hpp"
@@ -41,8 +46,12 @@ class EpochLog {
  public:
   const std::vector<EpochRecord>& records() const { return records_; }
 
-  // All have the longest log that any of them has.
-  YOTTA_API void share(const Communicator& world);
+  // All have the longest log that any of them has, or that the job has kept: rank 0 knows.
+  YOTTA_API void share(const Communicator& world, const std::string& kept = "");
+  // What the job keeps after so many steps.
+  YOTTA_API std::string packed(int64_t steps_done) const;
+  // The steps done when the job has last kept something; the same on all ranks after share().
+  int64_t reached() const { return reached_; }
   // Does a snapshot belong to the run? Not if a later epoch began before its step.
   YOTTA_API bool holds(const SnapshotHeader& header) const;
 
@@ -53,7 +62,11 @@ class EpochLog {
   YOTTA_API void end() noexcept;
 
  private:
+  YOTTA_API void take_kept(const std::string& bytes);
+
   std::vector<EpochRecord> records_;
+  int64_t reached_ = 0;
+  double kept_at_ = 0;   // of the clock; 0: this member has not read it
   bool is_new_ = true;   // this member has begun no epoch
   double ended_at_ = 0;  // the last one; 0: there was none
 };
@@ -63,6 +76,7 @@ class EpochLog {
 #if YOTTA_BODIES_OF(model_survival_json)
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 namespace yotta {
 
@@ -70,6 +84,11 @@ namespace detail {
 inline double seconds_of_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+// What the job keeps: this, and the records. The clock is the same for all processes of a machine.
+struct KeptStart {
+  int64_t steps_done = 0;
+  double at = 0;
+};
 // The places whose rank says 1.
 inline uint64_t bits_of(const std::vector<int>& places, const std::vector<int64_t>& said) {
   uint64_t bits = 0;
@@ -79,9 +98,32 @@ inline uint64_t bits_of(const std::vector<int>& places, const std::vector<int64_
 }
 }  // namespace detail
 
-void EpochLog::share(const Communicator& world) {
+std::string EpochLog::packed(int64_t steps_done) const {
+  const detail::KeptStart start{steps_done, detail::seconds_of_clock()};
+  std::string bytes(reinterpret_cast<const char*>(&start), sizeof start);
+  if (!records_.empty())
+    bytes.append(reinterpret_cast<const char*>(records_.data()),
+                 records_.size() * sizeof(EpochRecord));
+  return bytes;
+}
+void EpochLog::take_kept(const std::string& bytes) {
+  detail::KeptStart start;
+  if (bytes.size() < sizeof start) return;
+  std::memcpy(&start, bytes.data(), sizeof start);
+  reached_ = start.steps_done, kept_at_ = start.at;
+  const size_t records = (bytes.size() - sizeof start) / sizeof(EpochRecord);
+  if (records <= records_.size()) return;
+  records_.resize(records);
+  std::memcpy(records_.data(), bytes.data() + sizeof start, records * sizeof(EpochRecord));
+}
+
+void EpochLog::share(const Communicator& world, const std::string& kept) {
+  take_kept(kept);
   const std::vector<int64_t> sizes = said_by_all(world, {std::ssize(records_)}, "regroup");
   const auto longest = std::max_element(sizes.begin(), sizes.end());
+  std::vector<int64_t> reached = {reached_};
+  world.broadcast(reached, 0, {.label = "regroup"});
+  reached_ = reached[0];
   records_.resize(static_cast<size_t>(*longest));
   const auto bytes = static_cast<int64_t>(records_.size() * sizeof(EpochRecord));
   world.broadcast(Data(reinterpret_cast<std::byte*>(records_.data()), bytes, DType::u8),
@@ -100,11 +142,12 @@ void EpochLog::begin(const Communicator& world, const Epoch& epoch, const FoundS
   const std::vector<int64_t> joined = said_by_all(world, {is_new_ ? 1 : 0}, "regroup");
   record.places = detail::bits_of(epoch.places, std::vector<int64_t>(joined.size(), 1));
   record.joined = detail::bits_of(epoch.places, joined);
-  const double waited = ended_at_ > 0 ? detail::seconds_of_clock() - ended_at_ : 0;
-  std::vector<double> most = {waited, static_cast<double>(steps_done)};
+  const auto since = [](double at) { return at > 0 ? detail::seconds_of_clock() - at : 0; };
+  std::vector<double> most = {since(ended_at_), since(kept_at_),
+                              static_cast<double>(std::max(steps_done, reached_))};
   world.all_reduce(most, ReduceOp::max, {.label = "regroup"});
-  record.seconds = most[0];
-  record.redone = std::max<int64_t>(0, static_cast<int64_t>(most[1]) - record.step);
+  record.seconds = most[0] > 0 ? most[0] : most[1];  // all have died: since the last step
+  record.redone = std::max<int64_t>(0, static_cast<int64_t>(most[2]) - record.step);
   records_.push_back(record);
   is_new_ = false;
 }

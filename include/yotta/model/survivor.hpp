@@ -6,6 +6,7 @@
 //                │
 //                ├─ the log of epochs, from whoever has the longest
 //                ├─ who has which part after which step?  two all_gathers  (snapshot_levels.hpp)
+//                ├─ a newer step was done? somebody who is not here has it: wait until all are here
 //                ├─ who lacks its part gets it from a peer, weights and optimizer state alike
 //                ├─ the disk has a newer step? from there. Nobody has any? all begin again
 //                └─ losses and sequences of the steps so far, from whoever has them
@@ -57,7 +58,8 @@ class Survivor {
   YOTTA_API Survivor(const Joiner& self, SurvivorOptions options, std::function<void()> die);
 
   // In a new epoch, with a new model: returns the steps done, and sets the optimizer to them. 0:
-  // the run begins again, and the optimizer is as it was.
+  // the run begins again, and the optimizer is as it was. Below 0: those who are here lack steps
+  // that others may have, and all are there now: end this epoch.
   YOTTA_API int64_t regroup(const Communicator& world, const Epoch& epoch, Optimizer& optimizer);
 
   // The trainer's, with what a survivor does in a step, and with the plan's points.
@@ -79,6 +81,11 @@ class Survivor {
   const SurvivorOptions& options() const { return options_; }
 
  private:
+  // Do the members of this epoch have less than was done? Then all are needed.
+  bool needs_all(const Epoch& epoch, int64_t step) const {
+    return std::ssize(epoch.places) < options_.places.count() && step + 1 < log_.reached();
+  }
+  YOTTA_API void await_all(const Communicator& world, const Epoch& epoch) const;
   YOTTA_API void restore(const Communicator& world, FoundSnapshot& found, Optimizer& optimizer);
   YOTTA_API void share_history(const Communicator& world, int64_t knows, size_t steps);
   YOTTA_API void warn_of_disk();
@@ -93,6 +100,7 @@ class Survivor {
   std::vector<StepRecord> history_;
   size_t history_epochs_ = 0;  // of the log, to which it belongs
   EpochLog log_;
+  std::function<void(const std::string&)> keep_;  // of rank 0: the log outlives all members
   int64_t epoch_ = 0, steps_done_ = 0;
   bool writes_ = false;    // to the disk: it is the first of those that hold its part
   int64_t unwritten_ = 0;  // snapshots that are not on the disk, of which a warning has told
@@ -114,7 +122,9 @@ class EpochScope {
 
 #if YOTTA_BODIES_OF(model_survival_json)
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 namespace yotta {
 
@@ -135,20 +145,37 @@ Survivor::Survivor(const Joiner& self, SurvivorOptions options, std::function<vo
 // ---- a new epoch ----
 
 int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimizer& optimizer) {
-  log_.share(world);
+  log_.share(world, world.rank() == 0 && epoch.kept ? epoch.kept() : std::string());
   levels_.keep_if([this](const SnapshotHeader& header) { return log_.holds(header); });
   std::vector<int> parts;
   for (const int place : epoch.places) parts.push_back(options_.places.part(place));
   writes_ = world.rank() < options_.places.parts;
   FoundSnapshot found = levels_.find(world, parts);
   if (found.level == SnapshotLevel::beginning) found.step = options_.first;
+  if (needs_all(epoch, found.step)) {
+    await_all(world, epoch);
+    return -1;
+  }
   point_.begin_step(found.step);
   point_.at(FaultPhase::healing);
   restore(world, found, optimizer);
   log_.begin(world, epoch, found, steps_done_);
   epoch_ = epoch.number;
   history_epochs_ = log().size();
+  keep_ = world.rank() == 0 ? epoch.keep : nullptr;
+  if (keep_) keep_(log_.packed(found.step));
   return steps_done_ = found.step;
+}
+
+// Until each place has a member. If one dies meanwhile, the broadcast throws.
+void Survivor::await_all(const Communicator& world, const Epoch& epoch) const {
+  std::vector<int64_t> all = {0};
+  while (all[0] == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (world.rank() == 0)
+      all[0] = std::ssize(epoch.places) + std::ssize(epoch.waiting()) == options_.places.count();
+    world.broadcast(all, 0, {.label = "regroup"});
+  }
 }
 
 // Sets the optimizer; what is of later steps has been given up.
@@ -191,6 +218,7 @@ TrainHooks Survivor::hooks(TrainHooks inner, const Communicator& world) {
 void Survivor::end_step(const StepRecord& record, Optimizer& optimizer) {
   history_.push_back(record);
   ++steps_done_;
+  if (keep_) keep_(log_.packed(steps_done_));
   if (steps_done_ % options_.every != 0) return;
   SnapshotHeader header{options_.run, epoch_, steps_done_, optimizer.steps(), {}};
   const bool starts_jobs = writes_ && levels_.part() == 0 && !options_.folder.empty();

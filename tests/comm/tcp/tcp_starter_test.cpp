@@ -4,12 +4,15 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -46,13 +49,15 @@ LaunchResult started_shell(const std::string& words, const MemberOptions& option
 struct Counting : EpochMember {
   Joiner self;
   std::string deaths, stops, computes, log;
-  int64_t count = 0;
+  int64_t count = 0, taken = 0;
   static constexpr int64_t last = 6;
 
   bool is_told(const std::string& list) const {
     return list.find(fmt::format(" {} {} {},", self.place, self.number, count)) != list.npos;
   }
   bool run(Communicator& world, const Epoch& epoch) override {
+    if (world.rank() == 0 && !epoch.kept().empty())
+      count = std::max(count, std::stol(epoch.kept()));
     std::vector<int64_t> most = {count};
     world.all_reduce(most, ReduceOp::max);
     count = most[0];
@@ -63,12 +68,15 @@ struct Counting : EpochMember {
       if (is_told(stops)) raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
       world.all_reduce(ones);
-      ++count;
+      ++count, ++taken;
+      if (world.rank() == 0) epoch.keep(std::to_string(count));
       std::vector<int64_t> joins = {world.rank() == 0 && !epoch.waiting().empty() ? 1 : 0};
       world.broadcast(joins, 0);
       if (joins[0] == 1) return false;
     }
-    if (world.rank() == 0) std::ofstream(log) << count << " by " << world.size();
+    if (world.rank() != 0) return true;
+    std::ofstream(log) << count << " by " << world.size();
+    std::ofstream(log + "_taken") << taken;
     return true;
   }
 };
@@ -77,6 +85,7 @@ struct Counting : EpochMember {
 struct Counted {
   LaunchResult result;
   std::string log;
+  int64_t taken = 0;  // steps of rank 0, since its process was started
 };
 Counted counted(int places, int least, const std::string& deaths, const MemberOptions& options = {},
                 const std::string& stops = "", const std::string& computes = "") {
@@ -92,9 +101,10 @@ Counted counted(int places, int least, const std::string& deaths, const MemberOp
   Words own = program;
   char path[4096];
   own[3] = std::string(path, static_cast<size_t>(readlink("/proc/self/exe", path, sizeof path)));
-  Counted all{started(places, least, own, options), ""};
+  Counted all{started(places, least, own, options), "", 0};
   std::ifstream file(log);
   all.log.assign(std::istreambuf_iterator<char>(file), {});
+  std::ifstream(log + "_taken") >> all.taken;
   return all;
 }
 
@@ -130,6 +140,9 @@ TEST_CASE("a job of processes goes on when any of them are killed, rank 0 too") 
   }
   const Counted waiting = counted(3, 3, " 1 0 3,");
   CHECK((waiting.result.status == 0 && waiting.log == "6 by 3"));
+  const Counted all_died = counted(2, 2, " 0 0 3, 1 0 3,");
+  CHECK((all_died.result.status == 0 && all_died.log == "6 by 2"));
+  CHECK(all_died.taken == 3);  // the others are in what rank 0 has kept
   const Counted spares = counted(2, 2, " 0 0 3, 1 0 4,", {.spares = 1});
   CHECK((spares.result.status == 0 && spares.log == "6 by 2"));
 }
@@ -206,6 +219,45 @@ TEST_CASE("a starter that is interrupted ends its processes, and leaves no folde
   CHECK(started_shell(starter + "exec sleep 100").status == 128 + SIGTERM);
   setenv("TMPDIR", before.c_str(), 1);
   CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("the next starter removes what a killed one has left, and touches no living job") {
+  const TemporaryFolder folder;
+  const std::string before = std::filesystem::temp_directory_path().string();
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const auto jobs = [&] {  // folders whose job has begun
+    std::set<std::filesystem::path> found;
+    for (const auto& each : std::filesystem::directory_iterator(folder.path()))
+      if (std::filesystem::exists(job_file(each.path()))) found.insert(each.path());
+    return found;
+  };
+  // A starter in a process of its own, and its folder.
+  const auto start = [&] {
+    const auto others = jobs();
+    const pid_t process = fork();
+    if (process == 0) {
+      started_shell("exec sleep 100");
+      _exit(0);
+    }
+    for (;; std::this_thread::sleep_for(std::chrono::milliseconds(2)))
+      for (const auto& each : jobs())
+        if (!others.contains(each)) return std::pair(process, each);
+  };
+  const auto stop = [](pid_t process, int signal) {
+    kill(process, signal);
+    waitpid(process, nullptr, 0);
+  };
+  const auto [lives, its] = start();
+  const auto [killed, left] = start();
+  stop(killed, SIGKILL);
+  std::filesystem::create_directory(folder / "yotta_job_begins");  // has no lock and no job yet
+  CHECK(jobs().size() == 2);
+  CHECK(started_shell("touch $YOTTA_JOB_FOLDER/finished").status == 0);
+  CHECK(jobs() == std::set{its});
+  CHECK(std::filesystem::exists(folder / "yotta_job_begins"));
+  stop(lives, SIGTERM);
+  setenv("TMPDIR", before.c_str(), 1);
+  CHECK(jobs().empty());
 }
 
 TEST_CASE("a process that is killed again and again is not replaced for ever") {

@@ -1,10 +1,11 @@
 // Epochs on processes over TCP: a job (comm/epochs.hpp) whose members may be killed with SIGKILL.
 //
 //     start_members (tcp_starter.hpp)     starts one process for each place
-//         FOLDER/job                      epoch 3, who takes part, who is ready and waits
+//         FOLDER/job                      epoch 3, who takes part, who waits, who has died
 //     TcpEpochs, in each process          makes TcpRanks anew for each epoch, runs its member
 //         FOLDER/ready_4711               it has come; the starter gives it a place
 //         FOLDER/ask_3                    epoch 3 has ended for it, and the work is not done
+//         FOLDER/kept                     what rank 0 keeps for those that come after it
 //         FOLDER/finished                 the work is done
 //
 // A spare is a process that has come and has no place: it gets that of the first who dies.
@@ -45,6 +46,7 @@ struct JobState {
   bool done = false;  // the work is, or it cannot be
   std::string words;  // of this epoch: what its ranks must find in YOTTA_WORDS
   std::vector<JobMember> members, waiting;
+  std::vector<Death> deaths;
 };
 YOTTA_API std::string job_text(const JobState& state);
 // Errors: no such text.
@@ -58,7 +60,13 @@ inline std::string ask_file(const std::string& folder, int epoch) {
 inline std::string ready_file(const std::string& folder, int process) {
   return fmt::format("{}/ready_{}", folder, process);
 }
+inline std::string kept_file(const std::string& folder) { return folder + "/kept"; }
 inline std::string finished_file(const std::string& folder) { return folder + "/finished"; }
+
+// Writes it in one step, for whoever reads it now. It need not outlive this machine: unlike
+// write_file this waits for no disk, since recovery would wait with it.
+YOTTA_API void replace_file(const std::string& path, const std::string& bytes,
+                            Where where = Where::current());
 
 // ---- a process ----
 
@@ -92,8 +100,12 @@ class TcpEpochs : public EpochHost {
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -114,7 +126,19 @@ std::string job_text(const JobState& state) {
   };
   add("member", state.members);
   add("waiting", state.waiting);
+  for (const Death& each : state.deaths)
+    text += fmt::format("dead {} {} {}\n", each.place, each.number, each.epoch);
   return text;
+}
+
+void replace_file(const std::string& path, const std::string& bytes, Where where) {
+  const std::string partial = path + ".partial";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  file.close();
+  if (!file || std::rename(partial.c_str(), path.c_str()) != 0)
+    fail(where, "{} cannot be written: {}; is there space, and may you write there?", path,
+         std::strerror(errno));
 }
 
 JobState parse_job(const std::string& text, Where where) {
@@ -125,10 +149,16 @@ JobState parse_job(const std::string& text, Where where) {
   bool right = what == "epoch" && (done == "done" || done == "goes_on");
   state.done = done == "done";
   if (state.words == "-") state.words.clear();
-  for (JobMember each; right && lines >> what;) {
-    right = (what == "member" || what == "waiting") &&
-            lines >> each.place >> each.number >> each.process;
-    (what == "member" ? state.members : state.waiting).push_back(each);
+  for (int place = 0, number = 0, last = 0; right && lines >> what;) {
+    right = !(lines >> place >> number >> last).fail();
+    if (what == "member")
+      state.members.push_back({place, number, last});
+    else if (what == "waiting")
+      state.waiting.push_back({place, number, last});
+    else if (what == "dead")
+      state.deaths.push_back({place, number, last});
+    else
+      right = false;
   }
   if (!right) fail(where, "this is not the state of a job: {:.60}", text);
   return state;
@@ -225,6 +255,15 @@ Epoch TcpEpochs::join(const JobState& state) {
       joiners.push_back({each.place, each.number});
     return joiners;
   };
+  const std::string kept = kept_file(folder_);
+  epoch.keep = [kept](const std::string& bytes) {
+    try {
+      replace_file(kept, bytes);
+    } catch (const Error&) {  // no reason to stop: it is for a job whose members all die
+    }
+  };
+  epoch.kept = [kept] { return std::filesystem::exists(kept) ? read_file(kept) : std::string(); };
+  epoch.deaths = [this] { return parse_job(read_file(job_file(folder_))).deaths; };
   return epoch;
 }
 

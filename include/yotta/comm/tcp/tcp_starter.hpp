@@ -11,11 +11,11 @@
 // A process that was killed by a signal is replaced. One that ends by itself with an error ends the
 // job: the same error would come again. So does a process that is killed again and again
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
-// Contract: FOLDER is the starter's own, on this machine, and goes when it ends, by Ctrl-C too; if
-// the starter is killed with SIGKILL the folder stays.
+// Contract: FOLDER is the starter's own, on this machine, and goes when it ends, by Ctrl-C too. A
+// starter that is killed with SIGKILL leaves it. The lock on it is gone then, and the next starter
+// of this user removes it.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -43,6 +43,7 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 
 #if YOTTA_BODIES_OF(transports)
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +52,7 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "yotta/comm/processes/rank_words.hpp"
@@ -83,6 +85,31 @@ class Interrupts {
   std::array<sighandler_t, 3> before_{};
 };
 
+constexpr const char* job_folder = "yotta_job_";  // and six letters
+
+// Is it a job's folder of this user, whose starter held its lock once?
+inline bool is_job_folder(const std::filesystem::path& folder) {
+  struct stat about = {};
+  std::error_code error;
+  return folder.filename().string().starts_with(job_folder) && lstat(folder.c_str(), &about) == 0 &&
+         S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
+         std::filesystem::exists(job_file(folder), error) &&
+         std::filesystem::file_size(folder / ".lock", error) > 0 && !error;
+}
+// Removes what starters have left that were killed: nobody holds the lock. What cannot be removed
+// stays.
+inline void remove_left_folders(const std::filesystem::path& temporary) {
+  std::error_code error;
+  std::filesystem::directory_iterator each(temporary, error), end;
+  for (; !error && each != end; each.increment(error)) try {
+      if (!is_job_folder(each->path())) continue;
+      const FolderLock lock(each->path());
+      if (lock.holder() == getpid() && is_job_folder(each->path()))
+        std::filesystem::remove_all(each->path());
+    } catch (const std::exception&) {
+    }
+}
+
 // The starter of a job's members, at work.
 class MemberStarter {
  public:
@@ -94,10 +121,13 @@ class MemberStarter {
         where_(where),
         planner_(places, rule),
         numbers_(static_cast<size_t>(places)) {
-    std::string name = (std::filesystem::temp_directory_path() / "yotta_job_XXXXXX").string();
+    const std::filesystem::path temporary = std::filesystem::temp_directory_path();
+    remove_left_folders(temporary);
+    std::string name = (temporary / job_folder).string() + "XXXXXX";
     if (mkdtemp(name.data()) == nullptr)
       fail(where, "cannot make {}: {}", name, std::strerror(errno));
     folder_ = name;
+    lock_.emplace(folder_, where);
   }
   ~MemberStarter() {
     std::error_code ignored;
@@ -118,7 +148,9 @@ class MemberStarter {
       if (std::chrono::steady_clock::now() > patient_until_) kill_the_late();
       if (!state_.done) plan();
     }
-    if (!dead_.empty()) fmt::print(stderr, "killed in this run: {}\n", describe_dead());
+    // Of a run that ends well its first rank says it.
+    if (result_.status != 0 && !state_.deaths.empty())
+      say("killed in this run: " + yotta::describe(state_.deaths));
     return std::move(result_);
   }
 
@@ -191,25 +223,23 @@ class MemberStarter {
     if (is_first) result_.status = code;
     end(0, describe(member) + " " + how + ", when the work was done");
   }
+  // On a line of its own: at a terminal a rank may have left a line of progress open.
+  static void say(const std::string& text) {
+    fmt::print(stderr, "{}{}\n", isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "", text);
+  }
   static std::string describe(const JobMember& member) {
     return member.place == no_place ? "a spare" : fmt::format("rank {}", member.place);
   }
-  // "rank 1 (2 times), rank 6".
-  std::string describe_dead() const {
-    std::string text;
-    for (const auto& [who, times] : dead_)
-      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", who,
-                          times > 1 ? fmt::format(" ({} times)", times) : "");
-    return text;
-  }
+  int deaths() const { return static_cast<int>(state_.deaths.size()); }
   void bury(const JobMember& member, const std::string& how, int status) {
     const std::string text = fmt::format("{} {}", describe(member), how);
-    ++dead_[describe(member)];
-    if (++deaths_ > options_.most_deaths)
+    state_.deaths.push_back({member.place, member.number, state_.epoch});
+    if (deaths() > options_.most_deaths)
       return end(status, fmt::format("{}; {} processes of this job have been killed: no more are "
                                      "started",
-                                     text, deaths_));
-    fmt::print(stderr, "{}; another takes its place\n", text);
+                                     text, deaths()));
+    write();
+    say(text + "; another takes its place");
     for (size_t rank = 0; rank < state_.members.size() && !words_.empty(); ++rank)
       if (state_.members[rank].process == member.process)
         words_.back()->tell(static_cast<int>(rank), how);
@@ -236,10 +266,10 @@ class MemberStarter {
     patient_until_ = Time::max();  // once
   }
   void give_up(const JobMember& member) const {
-    fmt::print(stderr,
-               "{} has not come to epoch {} within {} s, and is killed: if it was computing, "
-               "raise --patience\n",
-               describe(member), state_.epoch, options_.patience);
+    say(
+        fmt::format("{} has not come to epoch {} within {} s, and is killed: if it was computing, "
+                    "raise --patience",
+                    describe(member), state_.epoch, options_.patience));
     kill(member.process, SIGKILL);
   }
   Time after_patience() const {
@@ -266,10 +296,10 @@ class MemberStarter {
     write();
   }
   void begin(const std::vector<int>& places) {
-    if (planner_.number() > 3 * (deaths_ + 2))
+    if (planner_.number() > 3 * (deaths() + 2))
       return end(1, fmt::format("{} epochs have begun, and only {} processes were killed: the "
                                 "ranks cannot reach each other",
-                                planner_.number(), deaths_));
+                                planner_.number(), deaths()));
     const int size = static_cast<int>(places.size());
     words_.push_back(std::make_unique<RankWords>(size));
     state_.epoch = planner_.number();
@@ -297,12 +327,7 @@ class MemberStarter {
     if (status == 0) return;
     for (const Process& each : processes_) kill(each.member.process, SIGTERM);
   }
-  void write() {
-    AtomicFile file(job_file(folder_), where_);
-    const std::string text = job_text(state_);
-    file.write(text.data(), std::ssize(text), where_);
-    file.commit(where_);
-  }
+  void write() { replace_file(job_file(folder_), job_text(state_), where_); }
 
   int places_;
   std::vector<std::string> program_;
@@ -311,12 +336,12 @@ class MemberStarter {
   EpochPlanner planner_;
   std::vector<int> numbers_;  // by place: of the next process there
   std::string folder_;
+  std::optional<FolderLock> lock_;  // on the folder: as long as somebody has it, nobody removes it
   std::vector<Process> processes_;
   std::vector<std::unique_ptr<RankWords>> words_;  // of each epoch
   JobState state_;
   LaunchResult result_;
-  int deaths_ = 0, asked_ = 0;
-  std::map<std::string, int> dead_;   // "rank 3", and how often it was killed
+  int asked_ = 0;
   Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
 };
 }  // namespace detail
