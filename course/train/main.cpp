@@ -198,13 +198,14 @@ void add_failure_options(Options& to, Arguments& a) {
   Tolerance& it = a.tolerance;
   to.add("--tolerate", it.missing,
          "go on when ranks die, and take new ones in: so many replicas of the model may be missing "
-         "meanwhile",
+         "meanwhile, with --recover reroute so many ranks of each stage",
          at_least(0));
   to.add("--recover", a.recover,
          "how: replay (those left share out the whole batch), drop (what the lost would have "
-         "trained on is left out), restart (all go back to a snapshot and wait for new ranks); "
-         "default: replay, with a single replica restart",
-         one_of({"restart", "drop", "replay"}));
+         "trained on is left out), reroute (a lost rank's pipeline stage is computed by the same "
+         "stage of other replicas, as in --layout pp=2,dp=2), restart (all go back to a snapshot "
+         "and wait for new ranks); default: replay, with a single replica restart",
+         one_of({"restart", "drop", "replay", "reroute"}));
   to.add("--spares", a.spares, "of --comm tcp: processes that are ready before any rank dies",
          in_range(0, 64));
   to.add(
@@ -286,8 +287,9 @@ void settle_tolerance(const Options& options, Arguments& a) {
     fail(Where::current(), "--patience {} seconds: it must be above 0, and {} at most", a.patience,
          most_patience);
   a.tolerance.recovery = usual_recovery(a.plan);
-  for (const Recovery each : {Recovery::restart, Recovery::drop, Recovery::replay})
-    if (a.recover == name(each)) a.tolerance.recovery = each;
+  for (int i = 0; i < recoveries; ++i)
+    if (const auto each = static_cast<Recovery>(i); a.recover == name(each))
+      a.tolerance.recovery = each;
   if (!options.given("--tolerate")) a.tolerance.missing = layout_of(a.plan).dp_replicate - 1;
   a.plan.tolerance = a.tolerance;
 }
