@@ -247,6 +247,8 @@ class Run {
     std::optional<EpochScope> scope;
     if (survivor_ != nullptr) scope.emplace(*survivor_);
     const int64_t first = begin();
+    if (survivor_ != nullptr && is_first())
+      on_step({first, 0, 0, figures_.first_step, &losses_, &survivor_->log(), true});
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule,
@@ -517,7 +519,7 @@ class Run {
     figures_.step_seconds.push_back(seconds);
     const auto all = static_cast<double>(plan_.batch * sequence_of(plan_));
     on_step({step + 1, report.loss, all / seconds, figures_.first_step, &losses_,
-             survivor_ == nullptr ? nullptr : &survivor_->log()});
+             survivor_ == nullptr ? nullptr : &survivor_->log(), false});
   }
 
   // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between

@@ -8,9 +8,9 @@
 #include "course/shared/console.hpp"
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/json_object.hpp"
+#include "course/shared/live_picture.hpp"
 #include "course/shared/options.hpp"
 #include "course/shared/requeue.hpp"
-#include "course/shared/survival_picture.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
@@ -37,6 +37,7 @@ struct Arguments {
   Tolerance tolerance;
   int spares = 0;
   bool live = false;
+  std::string live_page;
   double patience = usual_patience;
 };
 
@@ -220,6 +221,10 @@ void add_failure_options(Options& to, Arguments& a) {
          not_empty());
   to.add_flag("--live", a.live,
               "draw the loss and who takes part: on a terminal after each step, and at the end");
+  to.add("--live-page", a.live_page,
+         "a page (HTML) with the same picture; a browser loads it again every second while the run "
+         "goes on",
+         not_empty());
   to.add("--absent", a.absent,
          "a worker of --diloco that is away for a round and comes back, as in worker=1,round=2",
          not_empty());
@@ -279,8 +284,9 @@ void print_stop(const Arguments& a, const TrainingFigures& f) {
 // Any option of theirs says that the run is to go on when ranks die.
 void settle_tolerance(const Options& options, Arguments& a) {
   bool given = false;
-  for (const char* const option : {"--tolerate", "--recover", "--spares", "--patience", "--live",
-                                   "--snapshot-every", "--snapshot-folder", "--faults"})
+  for (const char* const option :
+       {"--tolerate", "--recover", "--spares", "--patience", "--live", "--live-page",
+        "--snapshot-every", "--snapshot-folder", "--faults"})
     given = given || options.given(option);
   if (!given) return;
   if (!(a.patience > 0 && a.patience <= most_patience))
@@ -337,6 +343,7 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
 void expect_outputs(const Arguments& a) {
   if (!a.plan.save.empty()) expect_savable(a.plan.save);
   if (!a.json.empty()) expect_writable(a.json);
+  if (!a.live_page.empty()) expect_writable(a.live_page);
 }
 
 // --device cuda, or GPUs of NCCL ranks. Without a GPU the CPU computes, and a line says so.
@@ -450,18 +457,23 @@ void print_tokens(const TrainingFigures& f) {
                  : "; " + printable(f.text_begins_with) + " stands before text and prompt");
 }
 
-// Who takes part, and the loss on top.
-std::string drawn(const std::vector<EpochRecord>& epochs, const std::vector<double>& losses,
-                  int64_t first) {
-  const Survival run = shortened(survival_of(epochs, losses, first), 70);
-  if (run.columns.empty()) return "";  // no step is left to do
-  return survival_text(run, run.columns.size());
-}
-void show_step(const Arguments& a, console::Progress& progress, const StepFigures& step) {
-  if (a.live && console::is_terminal(stderr))
-    fmt::print(stderr, "\x1b[H\x1b[2J{}", drawn(*step.epochs, *step.losses, step.first));
+void show_step(LivePicture& live, console::Progress& progress, const StepFigures& step) {
+  if (step.epochs != nullptr) live.show(step);
+  if (step.begins) return;
   progress.update(step.step,
                   fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss, step.tokens_per_second));
+}
+// Trains; the live page ends with what was lost, or with what went wrong.
+TrainingFigures trained(const Arguments& a, LivePicture& live, console::Progress& progress) {
+  try {
+    TrainingFigures figures =
+        run_training(a.plan, [&](const StepFigures& step) { show_step(live, progress, step); });
+    live.end(figures);
+    return figures;
+  } catch (const std::exception& error) {
+    live.end(std::string(error.what()));
+    throw;
+  }
 }
 // What a worker that was away has cost.
 void print_absence(const TrainingPlan& p) {
@@ -503,7 +515,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
-  if (a.live) fmt::print("{}", drawn(f.epochs, f.loss, f.first_step));
+  if (a.live) fmt::print("{}", live_text(survival_of(f.epochs, f.loss, f.first_step)));
   if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences));
   if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
@@ -616,8 +628,8 @@ int main(int argc, char** argv) {
     settle_device(comm, arguments);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
-    const TrainingFigures figures = run_training(
-        arguments.plan, [&](const StepFigures& step) { show_step(arguments, progress, step); });
+    LivePicture live(arguments.live, arguments.live_page, arguments.plan.steps);
+    const TrainingFigures figures = trained(arguments, live, progress);
     progress.finish();
     print_summary(arguments, figures);
     if (figures.stopped_by != 0 && comm.is_first()) print_stop(arguments, figures);
