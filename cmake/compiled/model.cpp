@@ -4,5 +4,6 @@
 #include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/loader.hpp"
 #include "yotta/model/nd_parallel.hpp"
+#include "yotta/model/rerouted_model.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/tokenizer.hpp"

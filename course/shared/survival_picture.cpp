@@ -252,4 +252,28 @@ play();
                      survival_svg(run), shortened(run, 130).columns.size());
 }
 
+namespace {
+std::string as_html(const std::string& words) {
+  std::string text;
+  for (const char each : words)
+    text += each == '<'   ? "&lt;"
+            : each == '>' ? "&gt;"
+            : each == '&' ? "&amp;"
+                          : std::string(1, each);
+  return text;
+}
+}  // namespace
+
+std::string live_html(const Survival& run, const std::string& words, bool goes_on) {
+  return fmt::format(R"(<!doctype html>
+<meta charset="utf-8">
+{}<title>{}</title>
+<style>body {{ font-family: sans-serif; margin: 1em }}</style>
+<pre>{}</pre>
+{})",
+                     goes_on ? "<meta http-equiv=\"refresh\" content=\"1\">\n" : "",
+                     goes_on ? "A run that trains" : "A run that has ended", as_html(words),
+                     run.columns.empty() ? "" : survival_svg(run));
+}
+
 }  // namespace yotta

@@ -59,6 +59,35 @@ void expect_recovery(const TrainingPlan& plan) {
          it.snapshot_every, name(it.recovery));
 }
 
+// Are there only replicas of a pipeline, run as model/rerouted_model.hpp can?
+void expect_reroute(const TrainingPlan& plan) {
+  if (plan.tolerance->recovery != Recovery::reroute) return;
+  const MeshShape layout = layout_of(plan);
+  if (layout.pp == 1)
+    fail(Where::current(),
+         "--recover reroute sends the microbatches of a lost pipeline stage to another replica's, "
+         "and {} has no pipeline: take --recover replay, or pp=2 as well",
+         describe(layout));
+  const std::string other = layout.ranks() != layout.pp * layout.dp_replicate
+                                ? "the other axes of " + describe(layout)
+                            : plan.schedule != "1f1b"        ? "--schedule"
+                            : plan.chunks > 1                ? "--chunks"
+                            : plan.model.mixture.experts > 0 ? "--experts"
+                                                             : "";
+  if (!other.empty())
+    fail(Where::current(),
+         "--recover reroute runs 1F1B with a stage on each rank, on the axes pp and dp, and does "
+         "not go together with {}: leave that out, or take --recover replay",
+         other);
+  if (plan.batch / layout.dp_replicate < plan.microbatches)
+    fail(Where::current(),
+         "--recover reroute: {} sequences on {} replicas are too few for --microbatches {}, of "
+         "which all replicas need as many. Nearest: --batch {}, or --microbatches {}",
+         plan.batch, layout.dp_replicate, plan.microbatches,
+         plan.microbatches * layout.dp_replicate,
+         std::max<int64_t>(1, plan.batch / layout.dp_replicate));
+}
+
 void expect_no_other(const TrainingPlan& plan) {
   if (const char* const other = plan.workers > 0        ? "--diloco"
                                 : plan.stops_on_signals ? "--requeue"
@@ -80,6 +109,7 @@ void expect_no_other(const TrainingPlan& plan) {
 void expect_tolerance(const TrainingPlan& plan) {
   if (!plan.tolerance) return;
   expect_recovery(plan);
+  expect_reroute(plan);
   expect_no_other(plan);
   if (const std::string& folder = plan.tolerance->snapshots; !folder.empty()) {
     std::error_code error;  // what stands in the way is named next
@@ -108,12 +138,15 @@ TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch) {
   TrainingPlan now = plan;
   MeshShape layout = layout_of(plan);
   now.ranks = static_cast<int>(epoch.places.size());
-  if (has_replicas(plan)) layout.dp_replicate = now.ranks / places_of(plan).parts;
+  const bool is_box = plan.tolerance->recovery != Recovery::reroute;
+  if (has_replicas(plan) && is_box) layout.dp_replicate = now.ranks / places_of(plan).parts;
   now.layout = layout;
   return now;
 }
 
 ShareOfStep share_of_epoch(const TrainingPlan& plan, const Epoch& epoch, int index) {
+  if (plan.tolerance->recovery == Recovery::reroute)
+    return share_of_step(Recovery::reroute, plan.batch, 1, 0, 1, {}, 0);
   const Places places = places_of(plan);
   const auto data_ranks = static_cast<int>(layout_of(plan).data_ranks());
   const int ranks = data_ranks / places.replicas;  // of a replica

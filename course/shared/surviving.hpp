@@ -12,7 +12,8 @@ struct TrainingPlan;
 
 struct Tolerance {
   Recovery recovery = Recovery::replay;
-  int missing = 0;             // replicas that may be missing while the others go on
+  int missing = 0;             // replicas that may be missing while the others go on; with
+                               // reroute ranks of each stage
   int64_t snapshot_every = 1;  // steps
   std::string snapshots;       // a folder for those on the disk; empty: none
   std::string faults;          // a fault plan's file; empty: none
@@ -29,7 +30,8 @@ void expect_tolerance(const TrainingPlan& plan);
 Places places_of(const TrainingPlan& plan);
 // Who takes part in an epoch.
 EpochRule rule_of(const TrainingPlan& plan);
-// The plan of an epoch in which so many ranks take part: whole replicas.
+// The plan of an epoch in which so many ranks take part: whole replicas. With reroute the layout
+// stays that of all ranks, of which some are dead.
 TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch);
 // What a rank of such an epoch trains on; index: its place among those that see different
 // sequences.

@@ -23,6 +23,7 @@
 #include "yotta/model/files/tokenizer_json.hpp"
 #include "yotta/model/loader.hpp"
 #include "yotta/model/nd_parallel.hpp"
+#include "yotta/model/rerouted_model.hpp"
 #include "yotta/model/transformer.hpp"
 #include "yotta/nn/ema.hpp"
 #include "yotta/nn/sgd.hpp"
@@ -228,11 +229,11 @@ class Run {
         are_processes_(rank_host() != nullptr),
         batches_(text.to_train(sequence_of(plan), plan.model.seed)),
         worker_(worker_of(started_alike(facts_of(plan, text)))),
-        mesh_(worker_, layout_of(plan)),
+        mesh_(mesh_of(worker_)),
         loaded_(same_everywhere(starting_weights(plan))),
         building_(std::in_place, plan.device),
-        model_(plan.model, mesh_, nd_options(plan), loaded_),
-        optimizer_(make_optimizer(plan, model_.parameters())) {
+        model_(model_of(worker_)),
+        optimizer_(make_optimizer(plan, model_->parameters())) {
     building_.reset();
     set_masters();
     loaded_.clear();
@@ -247,6 +248,8 @@ class Run {
     if (survivor_ != nullptr) scope.emplace(*survivor_);
     const int64_t first = begin();
     if (first < 0) return false;
+    if (survivor_ != nullptr && is_first())
+      on_step({first, 0, 0, figures_.first_step, &losses_, &survivor_->log(), true});
     const Schedule schedule{plan_.learning_rate, plan_.learning_rate / 10, plan_.warmup,
                             plan_.steps};
     const TrainOptions options{.schedule = schedule,
@@ -255,8 +258,9 @@ class Run {
                                .spike_factor = plan_.spike_factor};
     const std::vector<LayerPtr> watched = survivor_ == nullptr
                                               ? std::vector<LayerPtr>()
-                                              : with_fault(model_.stack(), survivor_->point());
-    Trainer trainer(survivor_ == nullptr ? model_.stack() : watched, *optimizer_, options, hooks());
+                                              : with_fault(model_->stack(), survivor_->point());
+    Trainer trainer(survivor_ == nullptr ? model_->stack() : watched, *optimizer_, options,
+                    hooks());
     if (plan_.sample_tokens > 0)
       if (const auto whole = whole_model()) figures_.sample_before = sample(*whole);
     const int64_t last =
@@ -293,6 +297,26 @@ class Run {
     const int size = plan_.ranks / plan_.workers;
     return world.split(world.rank() / size, world.rank()).named("worker");
   }
+  // Ranks that reroute have none: those that are left are no box.
+  bool reroutes() const {
+    return survivor_ != nullptr && plan_.tolerance->recovery == Recovery::reroute;
+  }
+  std::optional<Mesh> mesh_of(Communicator& ranks) const {
+    if (reroutes()) return std::nullopt;
+    return std::optional<Mesh>(std::in_place, ranks, layout_of(plan_));
+  }
+  std::unique_ptr<RankModel> model_of(const Communicator& ranks) {
+    if (mesh_) return std::make_unique<NdParallel>(plan_.model, *mesh_, nd_options(plan_), loaded_);
+    const MeshShape layout = layout_of(plan_);
+    const PipelineReplicas job{layout.dp_replicate, layout.pp, plan_.microbatches};
+    return std::make_unique<ReroutedModel>(plan_.model, job,
+                                           dead_stages(job, surviving_.epoch->places), ranks,
+                                           nd_options(plan_), loaded_);
+  }
+  // Not by a step: ZeRO gathers the new ones.
+  void weights_changed() {
+    if (const auto& after_step = model_->hooks().after_step) after_step();
+  }
   // Joins the ranks with the same part of the model, one of each worker.
   void start_diloco() {
     const int size = plan_.ranks / plan_.workers;
@@ -313,7 +337,7 @@ class Run {
       ema_->after_step(diloco_->means());
       for (OuterFragment& each : diloco_->fragments()) each.exchange();
     }
-    if (changed || ends) model_.hooks().after_step();  // ZeRO gathers the new weights
+    if (changed || ends) weights_changed();
     if (is_first()) figures_.step_seconds.back() += seconds_now() - begin;
   }
   // Before a step: a worker leaves for a round, or is back. Those who are there agree on it.
@@ -325,7 +349,7 @@ class Run {
       if (!is_away(step)) diloco_->meet(present_, 0);
     } else if (round == plan_.absent->round + 1) {
       diloco_->meet(workers_, 0);
-      model_.hooks().after_step();
+      weights_changed();
     }
   }
   bool is_away(int64_t step) const {
@@ -350,7 +374,8 @@ class Run {
   // The sequences of a step that this rank trains on, of the whole batch.
   BatchShard own_share() {
     const WorkerShare of_worker = own_worker();
-    BatchShard mine = model_.share(of_worker.end - of_worker.begin);
+    BatchShard mine =
+        batch_shard(of_worker.end - of_worker.begin, mesh_->dp().size(), mesh_->dp().rank());
     mine.begin += of_worker.begin, mine.end += of_worker.begin;
     return mine;
   }
@@ -381,7 +406,7 @@ class Run {
     std::vector<Tensor> masters;
     for (Optimizer::Slot& slot : optimizer_->slots())
       if (slot.master.defined()) masters.push_back(slot.master);
-    if (!loaded_.empty() && !masters.empty()) take_held(loaded_, model_.held(), masters);
+    if (!loaded_.empty() && !masters.empty()) take_held(loaded_, model_->held(), masters);
   }
 
   // Returns the first step to take.
@@ -392,13 +417,13 @@ class Run {
     if (survivor_ == nullptr) return first;
     first = survivor_->regroup(world_, *surviving_.epoch, *optimizer_);
     if (first < 0) return first;  // others are needed
-    model_.hooks().after_step();  // ZeRO: whole weights from the new shards
+    weights_changed();
     figures_.ranks[static_cast<size_t>(world_.rank())] = *surviving_.counted;
     for (const StepRecord& each : survivor_->history()) losses_.push_back(each.loss);
     return first;
   }
   TrainHooks hooks() {
-    return survivor_ == nullptr ? model_.hooks() : survivor_->hooks(model_.hooks(), world_);
+    return survivor_ == nullptr ? model_->hooks() : survivor_->hooks(model_->hooks(), world_);
   }
 
   // Sets the optimizer from a folder if asked for; returns the steps done there.
@@ -417,12 +442,12 @@ class Run {
            plan_.resume, state.optimizer_steps, state.step, plan_.steps);
     if (diloco_) {
       restore_diloco(diloco_rank(), world_, state.tensors, plan_.resume);
-      model_.hooks().after_step();
+      weights_changed();
       return state.step;
     }
     std::vector<WholeShape> shapes;
     for_each_state([&](const std::string& prefix, const std::vector<Tensor>&) {
-      for (const WholeShape& each : model_.shapes())
+      for (const WholeShape& each : model_->shapes())
         shapes.push_back({prefix + each.name, each.shape});
     });
     if (!shapes.empty())  // of a rank that holds a part
@@ -432,7 +457,7 @@ class Run {
       for (const NamedTensor& each : state.tensors)
         if (each.name.starts_with(prefix))
           whole.push_back({each.name.substr(prefix.size()), each.value});
-      take_held(whole, model_.held(), values);
+      take_held(whole, model_->held(), values);
     });
     optimizer_->set_steps(state.optimizer_steps);
     return state.step;
@@ -467,7 +492,7 @@ class Run {
   // What this rank trains on in a step.
   ShareOfStep share() {
     if (survivor_ != nullptr)
-      return share_of_epoch(*surviving_.whole, *surviving_.epoch, mesh_.dp().rank());
+      return share_of_epoch(*surviving_.whole, *surviving_.epoch, mesh_ ? mesh_->dp().rank() : 0);
     const BatchShard mine = own_share();
     const WorkerShare of_worker = own_worker();
     return {mine.begin, mine.end, of_worker.end - of_worker.begin};
@@ -481,7 +506,7 @@ class Run {
     const Batch batch =
         loader_ ? loader_->next() : batches_.draw(step, mine.begin, mine.end - mine.begin);
     if (diloco_ && is_away(step)) return losses_.push_back(0);
-    std::vector<Microbatch> parts = model_.microbatches(batch.inputs, batch.targets, mine.begin);
+    std::vector<Microbatch> parts = model_->microbatches(batch.inputs, batch.targets, mine.begin);
     if (plan_.device != Device::cpu)
       for (Microbatch& each : parts) {
         each.inputs = each.inputs.to(plan_.device);
@@ -496,7 +521,7 @@ class Run {
     figures_.step_seconds.push_back(seconds);
     const auto all = static_cast<double>(plan_.batch * sequence_of(plan_));
     on_step({step + 1, report.loss, all / seconds, figures_.first_step, &losses_,
-             survivor_ == nullptr ? nullptr : &survivor_->log()});
+             survivor_ == nullptr ? nullptr : &survivor_->log(), false});
   }
 
   // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between
@@ -566,12 +591,12 @@ class Run {
   // The state after `step` steps, put together from all ranks; rank 0 writes it.
   void save(int64_t step) {
     if (plan_.save.empty()) return;
-    const std::vector<NamedTensor> weights = model_.gather_weights();
+    const std::vector<NamedTensor> weights = model_->gather_weights();
     TrainingState state{step, plan_.model.seed, optimizer_->steps(), options_, {}};
     if (diloco_) state.tensors = gather_diloco(diloco_rank(), world_);
     if (!diloco_)
       for_each_state([&](const std::string& prefix, const std::vector<Tensor>& values) {
-        for (const NamedTensor& each : model_.gather(values, values[0].dtype()))
+        for (const NamedTensor& each : model_->gather(values, values[0].dtype()))
           state.tensors.push_back({prefix + each.name, each.value});
       });
     if (is_first())
@@ -580,7 +605,7 @@ class Run {
 
   // The serial model with the weights of all ranks, on rank 0.
   std::unique_ptr<Transformer> whole_model() {
-    const std::vector<NamedTensor> weights = model_.gather_weights();
+    const std::vector<NamedTensor> weights = model_->gather_weights();
     if (!is_first()) return nullptr;
     auto whole = std::make_unique<Transformer>(plan_.model);
     assign_all(named_values(parameters(whole->stack())), weights, "the ranks");
@@ -589,11 +614,11 @@ class Run {
 
   void validate_average() {
     ema_->exchange();
-    model_.hooks().after_step();  // ZeRO gathers them
+    weights_changed();
     if (const std::unique_ptr<Transformer> whole = whole_model())
       figures_.ema_validation_loss = validate(*whole);
     ema_->exchange();
-    model_.hooks().after_step();
+    weights_changed();
   }
 
   // The mean loss on text that was kept apart, 16 sequences at most.
@@ -623,11 +648,11 @@ class Run {
   bool are_processes_;  // the ranks, not threads of this one
   Batches batches_;
   Communicator worker_;  // the ranks that train one model: all, or those of a worker of DiLoCo
-  Mesh mesh_;
+  std::optional<Mesh> mesh_;
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
-  NdParallel model_;
-  // Of this rank's parameters, in the order of model_.held().
+  std::unique_ptr<RankModel> model_;
+  // Of this rank's parameters, in the order of model_->held().
   std::unique_ptr<Optimizer> optimizer_;
   std::shared_ptr<FolderLock> saving_;
   Communicator workers_;  // of DiLoCo: the ranks with the same part of the model

@@ -112,6 +112,7 @@ struct StepFigures {
   int64_t first = 0;
   const std::vector<double>* losses = nullptr;
   const std::vector<EpochRecord>* epochs = nullptr;
+  bool begins = false;  // an epoch, in which no step is done yet
 };
 
 // What one rank sent in all training steps, and held at its peak; saving and sampling apart.
@@ -138,7 +139,7 @@ struct TrainingFigures {
   std::string sample_before, sample_after;
 };
 
-// Trains; calls `on_step` on rank 0 after each step. The same losses for any layout of ranks, to
+// Trains; calls `on_step` on rank 0 after each step, and when an epoch begins. The same losses for any layout of ranks, to
 // rounding. Errors: everything that the text, the folders, the sizes or the run itself can have
 // wrong, in words.
 TrainingFigures run_training(const TrainingPlan& plan,

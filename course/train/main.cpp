@@ -8,9 +8,9 @@
 #include "course/shared/console.hpp"
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/json_object.hpp"
+#include "course/shared/live_picture.hpp"
 #include "course/shared/options.hpp"
 #include "course/shared/requeue.hpp"
-#include "course/shared/survival_picture.hpp"
 #include "course/shared/timelines.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
@@ -37,6 +37,7 @@ struct Arguments {
   Tolerance tolerance;
   int spares = 0;
   bool live = false;
+  std::string live_page;
   double patience = usual_patience;
 };
 
@@ -198,13 +199,14 @@ void add_failure_options(Options& to, Arguments& a) {
   Tolerance& it = a.tolerance;
   to.add("--tolerate", it.missing,
          "go on when ranks die, and take new ones in: so many replicas of the model may be missing "
-         "meanwhile",
+         "meanwhile, with --recover reroute so many ranks of each stage",
          at_least(0));
   to.add("--recover", a.recover,
          "how: replay (those left share out the whole batch), drop (what the lost would have "
-         "trained on is left out), restart (all go back to a snapshot and wait for new ranks); "
-         "default: replay, with a single replica restart",
-         one_of({"restart", "drop", "replay"}));
+         "trained on is left out), reroute (a lost rank's pipeline stage is computed by the same "
+         "stage of other replicas, as in --layout pp=2,dp=2), restart (all go back to a snapshot "
+         "and wait for new ranks); default: replay, with a single replica restart",
+         one_of({"restart", "drop", "replay", "reroute"}));
   to.add("--spares", a.spares, "of --comm tcp: processes that are ready before any rank dies",
          in_range(0, 64));
   to.add(
@@ -219,6 +221,10 @@ void add_failure_options(Options& to, Arguments& a) {
          not_empty());
   to.add_flag("--live", a.live,
               "draw the loss and who takes part: on a terminal after each step, and at the end");
+  to.add("--live-page", a.live_page,
+         "a page (HTML) with the same picture; a browser loads it again every second while the run "
+         "goes on",
+         not_empty());
   to.add("--absent", a.absent,
          "a worker of --diloco that is away for a round and comes back, as in worker=1,round=2",
          not_empty());
@@ -278,16 +284,18 @@ void print_stop(const Arguments& a, const TrainingFigures& f) {
 // Any option of theirs says that the run is to go on when ranks die.
 void settle_tolerance(const Options& options, Arguments& a) {
   bool given = false;
-  for (const char* const option : {"--tolerate", "--recover", "--spares", "--patience", "--live",
-                                   "--snapshot-every", "--snapshot-folder", "--faults"})
+  for (const char* const option :
+       {"--tolerate", "--recover", "--spares", "--patience", "--live", "--live-page",
+        "--snapshot-every", "--snapshot-folder", "--faults"})
     given = given || options.given(option);
   if (!given) return;
   if (!(a.patience > 0 && a.patience <= most_patience))
     fail(Where::current(), "--patience {} seconds: it must be above 0, and {} at most", a.patience,
          most_patience);
   a.tolerance.recovery = usual_recovery(a.plan);
-  for (const Recovery each : {Recovery::restart, Recovery::drop, Recovery::replay})
-    if (a.recover == name(each)) a.tolerance.recovery = each;
+  for (int i = 0; i < recoveries; ++i)
+    if (const auto each = static_cast<Recovery>(i); a.recover == name(each))
+      a.tolerance.recovery = each;
   if (!options.given("--tolerate")) a.tolerance.missing = layout_of(a.plan).dp_replicate - 1;
   a.plan.tolerance = a.tolerance;
 }
@@ -336,6 +344,7 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
 void expect_outputs(const Arguments& a) {
   if (!a.plan.save.empty()) expect_savable(a.plan.save);
   if (!a.json.empty()) expect_writable(a.json);
+  if (!a.live_page.empty()) expect_writable(a.live_page);
 }
 
 // --device cuda, or GPUs of NCCL ranks. Without a GPU the CPU computes, and a line says so.
@@ -449,18 +458,23 @@ void print_tokens(const TrainingFigures& f) {
                  : "; " + printable(f.text_begins_with) + " stands before text and prompt");
 }
 
-// Who takes part, and the loss on top.
-std::string drawn(const std::vector<EpochRecord>& epochs, const std::vector<double>& losses,
-                  int64_t first) {
-  const Survival run = shortened(survival_of(epochs, losses, first), 70);
-  if (run.columns.empty()) return "";  // no step is left to do
-  return survival_text(run, run.columns.size());
-}
-void show_step(const Arguments& a, console::Progress& progress, const StepFigures& step) {
-  if (a.live && console::is_terminal(stderr))
-    fmt::print(stderr, "\x1b[H\x1b[2J{}", drawn(*step.epochs, *step.losses, step.first));
+void show_step(LivePicture& live, console::Progress& progress, const StepFigures& step) {
+  if (step.epochs != nullptr) live.show(step);
+  if (step.begins) return;
   progress.update(step.step,
                   fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss, step.tokens_per_second));
+}
+// Trains; the live page ends with what was lost, or with what went wrong.
+TrainingFigures trained(const Arguments& a, LivePicture& live, console::Progress& progress) {
+  try {
+    TrainingFigures figures =
+        run_training(a.plan, [&](const StepFigures& step) { show_step(live, progress, step); });
+    live.end(figures);
+    return figures;
+  } catch (const std::exception& error) {
+    live.end(std::string(error.what()));
+    throw;
+  }
 }
 // What a worker that was away has cost.
 void print_absence(const TrainingPlan& p) {
@@ -502,7 +516,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   if (p.layout || p.zero == 3)
     fmt::print("{}:\n{}", describe(layout_of(p)), picture(layout_of(p), short_name));
   print_ranks(f);
-  if (a.live) fmt::print("{}", drawn(f.epochs, f.loss, f.first_step));
+  if (a.live) fmt::print("{}", live_text(survival_of(f.epochs, f.loss, f.first_step)));
   if (p.tolerance) fmt::print("{}", describe_losses(f.epochs, f.dropped_sequences, f.deaths));
   if (p.sample_tokens > 0)
     fmt::print("\nbefore: {}\nafter:  {}\n", printable(p.prompt + f.sample_before),
@@ -623,8 +637,8 @@ int main(int argc, char** argv) {
     settle_device(comm, arguments);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
-    const TrainingFigures figures = run_training(
-        arguments.plan, [&](const StepFigures& step) { show_step(arguments, progress, step); });
+    LivePicture live(arguments.live, arguments.live_page, arguments.plan.steps);
+    const TrainingFigures figures = trained(arguments, live, progress);
     progress.finish();
     print_summary(arguments, figures);
     if (figures.stopped_by != 0 && comm.is_first()) print_stop(arguments, figures);

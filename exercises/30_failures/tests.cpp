@@ -113,7 +113,7 @@ TEST_CASE("30.2: a replica that misses a part is not whole") {
   check(job, {0, 1, 6}, {1, 2}, "");
   check(job, {}, {0, 1, 2, 3}, "");
   check({3, 1}, {1}, {0, 2}, "");
-  check({1, 4}, {2}, {}, "");
+  check({1, 4}, {2}, {}, ". Its first and its last part are there, and part 2 is not");
 }
 
 // ---- 30.3 ----
@@ -179,6 +179,12 @@ TEST_CASE("30.4: half a checkpoint is none") {
                                       "all go on after step {}, not 7. {}",
                                       found.step, why));
   check_sources(found, {0, 1, 0, 3}, "Rank 2 has its part after step 8 alone");
+  const Healed of_three = heal({{0, 0, 4}, {1, 1, 4}, {2, 2, 4}, {0, 0, 5}, {1, 1, 5}}, {0, 1, 2});
+  expect(
+      of_three.step == 4,
+      fmt::format("three parts: 0 and 1 are there after steps 4 and 5, part 2 after 4 alone: all "
+                  "go on after step {}, not 4. Every number in parts must be there",
+                  of_three.step));
 }
 
 TEST_CASE("30.4: the newest step of each part is not enough") {
@@ -202,6 +208,15 @@ TEST_CASE("30.4: who is behind gets the step that all go on from") {
                   "is {}, not 0. With what it has it would join in the middle of what the others "
                   "have done",
                   found.sources[2]));
+  const Healed few =
+      heal({{0, 0, 7}, {0, 0, 8}, {1, 1, 7}, {1, 1, 8}, {2, 0, 7}, {3, 1, 7}, {4, 0, 7}, {5, 1, 7}},
+           {0, 1, 0, 1, 0, 1});
+  expect(
+      few.step == 8,
+      fmt::format("all six ranks have their part after step 7, and ranks 0 and 1 theirs after "
+                  "step 8 as well: all go on after step {}, not 8. That most are behind does not "
+                  "matter: every part is there after the newest step",
+                  few.step));
 }
 
 TEST_CASE("30.4: the data go on where the weights do") {
@@ -240,6 +255,9 @@ TEST_CASE("30.4: of several that have a part the lowest rank gives it") {
   check_sources(heal({{3, 0, 4}, {2, 0, 4}, {3, 1, 4}}), {2, 3, 2, 3},
                 "Part 0 is with ranks 3 and 2, in this order of the offers: rank 0 gets it from 2, "
                 "the lowest");
+  check_sources(heal({{0, 0, 6}, {2, 0, 6}, {3, 1, 6}}, {0, 1, 0, 1, 0, 1}), {0, 3, 2, 3, 0, 3},
+                "Part 0 is with ranks 0 and 2: rank 4 gets it from 0, the lowest, and not from the "
+                "nearest");
   check_sources(heal({{5, 2, 9}, {4, 1, 9}, {3, 0, 9}, {0, 0, 9}}, {0, 1, 2, 0, 1, 2}),
                 {0, 4, 5, 3, 4, 5}, "Two replicas of three ranks; ranks 1 and 2 are new");
 }
@@ -262,7 +280,7 @@ struct Model {
 
   Model(uint64_t seed, DType dtype)
       : parameters({make_parameter("a", {2, 3}, true, normal(1), seed, dtype),
-                    make_parameter("b", {4}, true, normal(1), seed, dtype)}),
+                    make_parameter("b", {1, 4}, false, normal(1), seed, dtype)}),
         optimizer(parameters) {}
   void step(int64_t step) {
     for (const ParameterPtr& each : parameters)
@@ -326,31 +344,34 @@ int64_t trained(const std::vector<Share>& all) {
 }  // namespace
 
 TEST_CASE("30.6: drop: the mean is over what is trained on") {
-  for (const int64_t batch : {8, 10, 24})
-    for (const Ints& living : {Ints{0, 2, 3}, Ints{1}, Ints{0, 1, 2, 3}}) {
-      const std::vector<Share> all = shares(Way::drop, batch, 2, 4, living);
-      for (const Share& each : all)
-        expect(
-            each.all == trained(all),
-            fmt::format("batch {}, replicas {} of 4 left: they train on {} sequences, and the "
-                        "gradient is divided by {}. On average it is then too small or too large",
-                        batch, list(living), trained(all), each.all));
-    }
+  for (const int64_t batch : {8, 10, 13, 24})
+    for (const int ranks : {2, 1, 3})
+      for (const Ints& living : {Ints{0, 2, 3}, Ints{1}, Ints{0, 1, 2, 3}}) {
+        const std::vector<Share> all = shares(Way::drop, batch, ranks, 4, living);
+        for (const Share& each : all)
+          expect(each.all == trained(all),
+                 fmt::format("batch {}, replicas {} of 4 left, ranks in each: {}; they train on {} "
+                             "sequences, and the gradient is divided by {}. On average it is then "
+                             "too small or too large",
+                             batch, list(living), ranks, trained(all), each.all));
+      }
 }
 
 TEST_CASE("30.6: without a loss each rank has the sequences that it always has") {
-  for (const Way way : {Way::restart, Way::drop, Way::replay}) {
-    const std::vector<Share> all = shares(way, 10, 2, 4, {0, 1, 2, 3});
-    for (size_t i = 0; i < all.size(); ++i) {
-      const BatchShard right = batch_shard(10, 8, static_cast<int>(i));
-      expect(
-          all[i].begin == right.begin && all[i].end == right.end && all[i].all == 10,
-          fmt::format("batch 10, 4 replicas of 2 ranks, all there: rank {} of replica {} trains "
-                      "on sequences {} to {} of {}, not {} to {} of 10. Each of the 8 ranks has "
-                      "its own sequences",
-                      i % 2, i / 2, all[i].begin, all[i].end, all[i].all, right.begin, right.end));
+  for (const Way way : {Way::restart, Way::drop, Way::replay})
+    for (const int ranks : {2, 1, 3}) {
+      const std::vector<Share> all = shares(way, 13, ranks, 4, {0, 1, 2, 3});
+      for (size_t i = 0; i < all.size(); ++i) {
+        const auto rank = static_cast<int>(i);
+        const BatchShard right = batch_shard(13, 4 * ranks, rank);
+        expect(all[i].begin == right.begin && all[i].end == right.end && all[i].all == 13,
+               fmt::format("batch 13, 4 replicas, ranks in each: {}, all there: rank {} of replica "
+                           "{} trains on sequences {} to {} of {}, not {} to {} of 13. Each of the "
+                           "{} ranks has its own sequences",
+                           ranks, rank % ranks, rank / ranks, all[i].begin, all[i].end, all[i].all,
+                           right.begin, right.end, 4 * ranks));
+      }
     }
-  }
 }
 
 TEST_CASE("30.6: drop: each keeps its own sequences") {
@@ -367,7 +388,7 @@ TEST_CASE("30.6: drop: each keeps its own sequences") {
 }
 
 TEST_CASE("30.6: replay: each sequence once") {
-  for (const int64_t batch : {8, 10, 24})
+  for (const int64_t batch : {8, 10, 13, 24})
     for (const Ints& living : {Ints{0, 2, 3}, Ints{1}, Ints{0, 1, 2, 3}}) {
       Ints times(static_cast<size_t>(batch));
       for (const Share& each : shares(Way::replay, batch, 2, 4, living)) {

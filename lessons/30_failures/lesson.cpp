@@ -282,17 +282,23 @@ void say_recovery(Lesson& lesson, Recovery recovery, const TrainingFigures& run,
   lesson.number(fmt::format("difference.{}", name(recovery)), difference);
 }
 
+std::string text_in(const Folder& folder) {
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += fmt::format("rank {} is gone, and {} go on. ", i % 8, i);
+  return folder.write("text.txt", words);
+}
+std::string faults_in(const Folder& folder, const Sizes& s) {
+  return folder.write(
+      "faults.json",
+      fmt::format(R"({{"faults": [{{"rank": 1, "step": 6, "phase": "backward", "back": {}}}]}})",
+                  s.back));
+}
+
 void recovery(Lesson& lesson, const Sizes& s) {
   lesson.section(fmt::format(
       "Rank 1 of 4 dies in step 6 and stays away for {} steps: 20 steps of training", s.back));
   const Folder folder;
-  std::string words;
-  for (int i = 0; i < 200; ++i) words += fmt::format("rank {} is gone, and {} go on. ", i % 8, i);
-  const std::string text = folder.write("text.txt", words);
-  const std::string faults = folder.write(
-      "faults.json",
-      fmt::format(R"({{"faults": [{{"rank": 1, "step": 6, "phase": "backward", "back": {}}}]}})",
-                  s.back));
+  const std::string text = text_in(folder), faults = faults_in(folder, s);
   const TrainingFigures clean = trained(training_plan(text));
   lesson.say("{:<14}{:>12}{:>12}{:>14}{:>20}{:>11}", "", "loss at 20", "difference", "goes on from",
              "sequences dropped", "validation");
@@ -352,6 +358,31 @@ void rerouted(Lesson& lesson) {
   }
 }
 
+// The same fault in a job of two pipelines: who works meanwhile.
+void rerouted_run(Lesson& lesson, const Sizes& s) {
+  lesson.section(fmt::format(
+      "Rank 1, a last stage of 2 pipelines of 2 stages, dies in step 6: {} steps without it",
+      s.back));
+  const Folder folder;
+  TrainingPlan plan = training_plan(text_in(folder));
+  plan.layout = MeshShape{.pp = 2, .dp_replicate = 2}, plan.microbatches = 2;
+  const TrainingFigures clean = trained(plan);
+  lesson.say("{:<10}{:>22}{:>14}{:>16}", "", "work meanwhile", "difference", "validation");
+  lesson.say("{:<10}{:>52.4f}", "no faults", clean.validation_loss);
+  for (const Recovery each : {Recovery::replay, Recovery::reroute}) {
+    plan.tolerance = Tolerance{each, 1, 1, "", faults_in(folder, s)};
+    const TrainingFigures run = trained(plan);
+    double difference = 0;
+    for (size_t i = 0; i < run.loss.size(); ++i)
+      difference = std::max(difference, std::abs(run.loss[i] - clean.loss[i]));
+    lesson.say("{:<10}{:>22}{:>14}{:>16.4f}", name(each),
+               fmt::format("{} of 4 ranks", run.epochs[1].ranks),
+               difference < 1e-5 ? "below 1e-5" : fmt::format("{:.4f}", difference),
+               run.validation_loss);
+    lesson.number(fmt::format("rerouted.difference.{}", name(each)), difference);
+  }
+}
+
 Survival recorded() {
   const std::string file = std::string(YOTTA_SOURCE_DIR) + "/lessons/30_failures/run.json";
   return read_survival(read_file(file), file);
@@ -400,7 +431,7 @@ void all(Lesson& lesson, const Sizes& s) {
   if (part(4)) flips(lesson);
   if (part(5)) recovery(lesson, s);
   if (s.only == 0) who_takes_part(lesson);
-  if (part(6)) rerouted(lesson);
+  if (part(6)) rerouted(lesson), rerouted_run(lesson, s);
   if (s.only == 0) picture(lesson);
   lesson.say("\nNext: write it yourself, ./yotta check 30");
 }

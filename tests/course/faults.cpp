@@ -112,6 +112,8 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
                       }});
   settings.push_back({"dp=2,pp=2", Recovery::replay,
                       [](TrainingPlan& plan) { plan.schedule = "zb-h1", plan.microbatches = 4; }});
+  settings.push_back(
+      {"dp=2,pp=2", Recovery::reroute, [](TrainingPlan& plan) { plan.microbatches = 2; }});
   for (const Recovery each : {Recovery::restart, Recovery::replay})
     settings.push_back({"ep=2,dp=2", each, [](TrainingPlan& plan) {
                           plan.model.mixture.experts = 4, plan.model.mixture.bias_rate = 0.01;
@@ -136,6 +138,7 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
     const double most = difference(figures, setting.without);
     if (setting.recovery == Recovery::restart) CHECK(most == 0);
     if (setting.recovery == Recovery::replay) CHECK(most <= 1e-4);  // bf16 rounds coarsely
+    if (setting.recovery == Recovery::reroute) CHECK(most <= 1e-5);
     if (setting.recovery == Recovery::drop) CHECK(most <= 0.1);
     CHECK((setting.recovery == Recovery::drop || figures.dropped_sequences == 0));
     CHECK(figures.epochs.back().epoch >= 2);

@@ -109,7 +109,7 @@ inline void refuse_steps(NdParallel& model, double& added_to_loss,
   added_to_loss = 0;
 }
 
-inline std::vector<NamedTensor> gather_gradients(NdParallel& model) {
+inline std::vector<NamedTensor> gather_gradients(RankModel& model) {
   std::vector<Tensor> values;
   for (const Held& each : model.held()) values.push_back(each.parameter->gradient());
   return model.gather(values, DType::f64);

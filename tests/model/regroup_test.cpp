@@ -32,6 +32,19 @@ TEST_CASE("a replica without one of its ranks does not train; restart waits for 
   CHECK(epoch(Recovery::drop, {0, 2, 4, 6}, 0).empty());
 }
 
+TEST_CASE("reroute goes on with every rank, as long as each part has enough of them") {
+  const auto epoch = [&](const Ints& lost, int quorum) {
+    return places_of_epoch(Recovery::reroute, {3, 2}, all_but(6, lost), quorum);
+  };
+  CHECK(epoch({}, 3) == Ints{0, 1, 2, 3, 4, 5});
+  CHECK(epoch({3}, 3).empty());
+  CHECK(epoch({3}, 2) == Ints{0, 1, 2, 4, 5});
+  CHECK(epoch({0, 3}, 2) == Ints{1, 2, 4, 5});
+  CHECK(epoch({1, 3}, 2).empty());  // one rank is left of part 1
+  CHECK(epoch({1, 3}, 1) == Ints{0, 2, 4, 5});
+  CHECK(epoch({1, 3, 5}, 0).empty());
+}
+
 TEST_CASE("all go on after the newest step of which every part is there") {
   const Ints parts = {0, 1, 0, 1};  // two replicas of two ranks
   const auto check = [&](const std::vector<Offer>& offers, int64_t step, const Ints& sources) {
@@ -83,4 +96,6 @@ TEST_CASE("shares of a step: replay trains on every sequence once, drop on those
   // All there: as without failures.
   const ShareOfStep share = share_of_step(Recovery::drop, 12, 1, 0, 4, Ints{0, 1, 2, 3}, 2);
   CHECK((share.begin == 6 && share.end == 9 && share.all == 12));
+  const ShareOfStep whole = share_of_step(Recovery::reroute, 12, 1, 0, 4, Ints{0, 2}, 1);
+  CHECK((whole.begin == 0 && whole.end == 12 && whole.all == 12));
 }

@@ -18,10 +18,8 @@
 #include <vector>
 
 #include "yotta/model/layout_rules.hpp"
-#include "yotta/model/named_tensor.hpp"
 #include "yotta/model/nd_groups.hpp"
-#include "yotta/model/trainer.hpp"
-#include "yotta/model/whole_tensors.hpp"
+#include "yotta/model/rank_model.hpp"
 #include "yotta/nn/load_balance.hpp"
 #include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
@@ -30,37 +28,23 @@ namespace yotta {
 
 class Transformer;
 
-class NdParallel {
+class NdParallel : public RankModel {
  public:
   // `weights`: whole tensors of the serial model to start from; empty: its initial values.
   YOTTA_API NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOptions& options = {},
                        const std::vector<NamedTensor>& weights = {},
                        Where where = Where::current());
-  YOTTA_API ~NdParallel();
-  NdParallel(const NdParallel&) = delete;
-  NdParallel& operator=(const NdParallel&) = delete;
+  YOTTA_API ~NdParallel() override;
 
-  // This rank's layers: for the trainer.
-  Layers stack() const { return stack_; }
-  // What this rank's optimizer steps.
-  YOTTA_API std::vector<ParameterPtr> parameters() const;
-
-  // What the trainer has to do around the layers. Refers to this object.
-  YOTTA_API TrainHooks hooks();
+  YOTTA_API TrainHooks hooks() override;
 
   // The sequences that this rank trains on, of the batch's B: all ranks of tp, cp and pp the same.
   YOTTA_API BatchShard share(int64_t batch);
-  // This rank's microbatches, of its share of inputs and targets (B, T).
   YOTTA_API std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                                 int64_t first_sequence);
+                                                 int64_t first_sequence) override;
 
-  // For checkpoints: what this rank holds, in the order of parameters().
-  const std::vector<Held>& held() const { return held_; }
-  // Names and shapes of the serial model.
-  YOTTA_API std::vector<WholeShape> shapes() const;
-  // Whole tensors on rank 0 from one tensor for each of held(): weights, or an optimizer's state.
-  YOTTA_API std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype);
-  YOTTA_API std::vector<NamedTensor> gather_weights();
+  YOTTA_API std::vector<NamedTensor> gather(const std::vector<Tensor>& values,
+                                            DType dtype) override;
 
  private:
   // A chunk of this rank: a stage of the model, with what is wrapped around its layers.
@@ -85,7 +69,6 @@ class NdParallel {
   YOTTA_API double run(const BatchPosition& position, std::span<const Microbatch> batches,
                        int64_t tokens);
 
-  TransformerConfig config_;
   Mesh& mesh_;
   NdOptions options_;
   SequenceCut cut_;             // of the tokens, over tp
@@ -93,8 +76,6 @@ class NdParallel {
   NdGroups groups_;
   std::deque<Stage> stages_;
   std::vector<LayerPtr> slices_;  // stages as layers, if there are several
-  Layers stack_;
-  std::vector<Held> held_;
   std::optional<TiedParameters> tied_;
   std::optional<Pipeline> pipeline_;
   std::deque<Ddp> ddp_;  // of each set of parameters that several ranks sum
@@ -115,7 +96,7 @@ namespace yotta {
 
 NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOptions& options,
                        const std::vector<NamedTensor>& weights, Where where)
-    : config_(config),
+    : RankModel(config),
       mesh_(mesh),
       options_(options),
       cut_(options.cut(options.tokens(config) / mesh.size(Axis::cp))),
@@ -132,12 +113,6 @@ NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh, const NdOpti
 }
 
 NdParallel::~NdParallel() = default;
-
-std::vector<ParameterPtr> NdParallel::parameters() const {
-  std::vector<ParameterPtr> all;
-  for (const Held& each : held_) all.push_back(each.parameter);
-  return all;
-}
 
 TrainHooks NdParallel::hooks() {
   TrainHooks hooks;
@@ -173,22 +148,8 @@ std::vector<Microbatch> NdParallel::microbatches(const Tensor& inputs, const Ten
                              context_positions(inputs.dim(1), cp));
 }
 
-std::vector<WholeShape> NdParallel::shapes() const {
-  const Transformer serial = as_shapes([&] { return Transformer(config_); });
-  std::vector<WholeShape> all;
-  for (const ParameterPtr& each : yotta::parameters(serial.stack()))
-    all.push_back({each->name, each->value.shape()});
-  return all;
-}
-
 std::vector<NamedTensor> NdParallel::gather(const std::vector<Tensor>& values, DType dtype) {
   return gather_whole(shapes(), held_, values, dtype, groups_.runs, mesh_);
-}
-
-std::vector<NamedTensor> NdParallel::gather_weights() {
-  std::vector<Tensor> values;
-  for (const Held& each : held_) values.push_back(each.parameter->value);
-  return gather(values, config_.dtype);
 }
 
 void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
@@ -209,11 +170,7 @@ void NdParallel::add_stage(int chunk, const std::vector<NamedTensor>& weights) {
   groups_.count_copies(yotta::parameters(made.layers));
   if (!weights.empty()) take_all(weights, made.layers);
   if (options_.checkpoint.what != Recompute::none) {
-    const int64_t first = stage == 0 ? 1 : 0;  // blocks only: no embedding, no head
-    int64_t last = std::ssize(made.layers) - (stage + 1 == stages ? 1 : 0);
-    const int64_t most = options_.checkpoint_blocks;
-    if (most >= 0 && first + most < last) last = first + most;
-    made.checkpointed = checkpointed(made.layers, options_.checkpoint, first, last);
+    made.checkpointed = checkpointed_stage(made.layers, options_, stages, stage);
     made.layers = made.checkpointed;
   }
   if (is_sharded_) {

@@ -14,8 +14,8 @@
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/config.hpp"
 #include "yotta/model/microbatch.hpp"
+#include "yotta/model/nd_options.hpp"
 #include "yotta/parallel/pipeline.hpp"
-#include "yotta/parallel/pipeline_kinds.hpp"
 
 namespace yotta {
 
@@ -27,6 +27,10 @@ constexpr StageLayers stage_entries(const TransformerConfig& config, int stages,
   return {stage == 0 ? 0 : blocks.first + 1,
           stage + 1 == stages ? config.layers + 2 : blocks.last + 1};
 }
+
+// The layers of a stage with activation checkpointing of its blocks: not of embedding or head.
+YOTTA_API std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options,
+                                                   int stages, int stage);
 
 // For planning: seconds of a block's F, I and W, up to one factor, by its matmuls (Qi et al., table
 // 1, for GPT): C the width, T the tokens of a sequence.
@@ -50,6 +54,11 @@ YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const Pipe
                                        const BatchPosition& position,
                                        std::span<const Microbatch> batches, int64_t tokens,
                                        Where where = Where::current());
+// The same by a schedule that has been made before, in place of that of made.plan.
+YOTTA_API PipelineReport run_scheduled(Pipeline& pipeline, const PipelineSchedule& schedule,
+                                       const PipelinedStep& made, const BatchPosition& position,
+                                       std::span<const Microbatch> batches, int64_t tokens,
+                                       Where where = Where::current());
 
 }  // namespace yotta
 
@@ -58,9 +67,26 @@ YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const Pipe
 
 namespace yotta {
 
+std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options, int stages,
+                                         int stage) {
+  const int64_t first = stage == 0 ? 1 : 0, most = options.checkpoint_blocks;
+  int64_t last = std::ssize(layers) - (stage + 1 == stages ? 1 : 0);
+  if (most >= 0 && first + most < last) last = first + most;
+  return checkpointed(layers, options.checkpoint, first, last);
+}
+
 PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
                              const BatchPosition& position, std::span<const Microbatch> batches,
                              int64_t tokens, Where where) {
+  PipelinePlan plan = made.plan;
+  plan.costs = planned_costs(made.width, batches.front().inputs.dim(1));
+  const PipelineSchedule schedule = make_schedule(plan, ranks, std::ssize(batches), where);
+  return run_scheduled(pipeline, schedule, made, position, batches, tokens, where);
+}
+
+PipelineReport run_scheduled(Pipeline& pipeline, const PipelineSchedule& schedule,
+                             const PipelinedStep& made, const BatchPosition& position,
+                             std::span<const Microbatch> batches, int64_t tokens, Where where) {
   std::vector<PipelineMicrobatch> parts;
   for (const Microbatch& each : batches) {
     const Shape whole = {each.inputs.dim(0), each.inputs.dim(1), made.width};
@@ -69,9 +95,6 @@ PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep&
                      position_of(each, position)});
   }
   const double scale = 1.0 / static_cast<double>(tokens);
-  PipelinePlan plan = made.plan;
-  plan.costs = planned_costs(made.width, batches.front().inputs.dim(1));
-  const PipelineSchedule schedule = make_schedule(plan, ranks, std::ssize(batches), where);
   return pipeline.run(
       schedule, parts,
       [&](size_t i, const Tensor& logits, Tensor& dlogits) {

@@ -12,7 +12,10 @@
 //     restart   all wait until every place has a member again; all go back to a snapshot
 //     drop      replicas 0, 2, 3 go on; the batch is smaller by replica 1's sequences
 //     replay    replicas 0, 2, 3 go on and share out the whole batch
-// With drop and replay at least `quorum` replicas must be whole; else all wait.
+//     reroute   all seven ranks go on: a part is a pipeline stage here, and places 1, 5 and 7 share
+//               out what place 3 would have computed (rerouted_model.hpp)
+// With drop and replay at least `quorum` replicas must be whole, with reroute each part needs that
+// many ranks; else all wait.
 //
 // From which step. Each rank says what it has in memory: which part, after which step. The newest
 // step of which every part exists is taken; a rank without its own part gets it from the lowest
@@ -29,7 +32,7 @@
 // What a smaller batch means (drop). The gradient is the mean over the sequences that were trained
 // on: the sum over those who are left, divided by their number, and not by B. It has no bias and
 // more noise, B / b times the variance with b of B sequences. So losses differ from those of the
-// run without failures. With replay they do not, but for rounding.
+// run without failures. With replay and reroute they do not, but for rounding.
 //
 // References: PyTorch torchft (quorum, healing from a peer); Gandhi et al. (2024), ReCycle, and
 // Jang et al. (2023), Oobleck (going on without what is lost, and the same result). Young (1974)
@@ -46,9 +49,10 @@
 
 namespace yotta {
 
-enum class Recovery : uint8_t { restart, drop, replay };
+enum class Recovery : uint8_t { restart, drop, replay, reroute };
+inline constexpr int recoveries = 4;
 constexpr const char* name(Recovery recovery) {
-  constexpr const char* names[] = {"restart", "drop", "replay"};
+  constexpr const char* names[] = {"restart", "drop", "replay", "reroute"};
   return names[static_cast<int>(recovery)];
 }
 
@@ -109,6 +113,7 @@ struct ShareOfStep {
   int64_t all = 0;  // what the losses and gradients are means over
 };
 // The rank's index is that among the `ranks` of its replica that train on different sequences.
+// With reroute a rank gets the whole batch: any microbatch may come to it.
 // living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
 YOTTA_API ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,
                                     int replicas, std::span<const int> living, int own);
@@ -148,9 +153,25 @@ std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& r
   return whole;
 }
 
+namespace detail {
+// All that are ready, if each part has enough of them.
+inline std::vector<int> ready_places(const Places& places, const std::vector<bool>& ready,
+                                     int quorum) {
+  std::vector<int> all, of_part(static_cast<size_t>(places.parts));
+  for (int place = 0; place < places.count(); ++place)
+    if (ready[static_cast<size_t>(place)]) {
+      all.push_back(place);
+      ++of_part[static_cast<size_t>(places.part(place))];
+    }
+  const bool enough = *std::min_element(of_part.begin(), of_part.end()) >= std::max(quorum, 1);
+  return enough ? all : std::vector<int>();
+}
+}  // namespace detail
+
 std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
                                  const std::vector<bool>& ready, int quorum) {
   std::vector<int> members;
+  if (recovery == Recovery::reroute) return detail::ready_places(places, ready, quorum);
   // exercise 30.3: all places of the whole replicas, if there are enough of them
   const std::vector<int> whole = whole_replicas(places, ready);
   const int needed = recovery == Recovery::restart ? places.replicas : std::max(quorum, 1);
@@ -206,6 +227,7 @@ std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer, Where where) {
 ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index, int replicas,
                           std::span<const int> living, int own) {
   ShareOfStep share;
+  if (recovery == Recovery::reroute) return {0, batch, batch};
   // exercise 30.6: this rank's sequences, and how many all living replicas have together
   const int left = static_cast<int>(living.size());
   const bool drops = recovery == Recovery::drop;

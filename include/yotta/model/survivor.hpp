@@ -149,7 +149,8 @@ int64_t Survivor::regroup(const Communicator& world, const Epoch& epoch, Optimiz
   levels_.keep_if([this](const SnapshotHeader& header) { return log_.holds(header); });
   std::vector<int> parts;
   for (const int place : epoch.places) parts.push_back(options_.places.part(place));
-  writes_ = world.rank() < options_.places.parts;
+  const auto own = std::find(parts.begin(), parts.end(), options_.places.part(self_.place));
+  writes_ = own - parts.begin() == world.rank();
   FoundSnapshot found = levels_.find(world, parts);
   if (found.level == SnapshotLevel::beginning) found.step = options_.first;
   if (needs_all(epoch, found.step)) {

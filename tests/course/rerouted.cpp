@@ -1,0 +1,212 @@
+// `train --recover reroute`: replicas of a pipeline go on without single ranks, on threads and as processes that are
+// killed.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "course/shared/surviving.hpp"
+#include "course/shared/training.hpp"
+#include "runner/grade.hpp"
+#include "support/from_ctest.hpp"
+#include "support/longest_wait.hpp"
+#include "support/message_of.hpp"
+#include "support/not_run.hpp"
+#include "support/temporary_folder.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
+#include "yotta/core/system/files.hpp"
+
+using namespace yotta;
+using namespace yotta_test;
+
+namespace {
+
+constexpr int64_t steps = 8;
+
+// A tiny model on replicas of a pipeline, with dropout: each sequence has its own masks.
+class Pipelines {
+ public:
+  Pipelines() {
+    std::string words;
+    for (int i = 0; i < 100; ++i) words += fmt::format("stage {} of {} replicas, ", i % 7, i);
+    write_file(text(), words);
+  }
+  TrainingPlan plan(const std::string& layout) const {
+    TrainingPlan plan;
+    plan.model = gpt2_config(4, 8, 2, 8, 256);
+    plan.model.dropout = 0.1;
+    plan.layout = parse_mesh(layout);
+    plan.ranks = static_cast<int>(plan.layout->ranks());
+    plan.steps = steps, plan.batch = 12, plan.microbatches = 2, plan.warmup = 2;
+    plan.text = text();
+    plan.measure_seconds = 0;
+    return plan;
+  }
+  TrainingPlan plan(const std::string& layout, const std::vector<Fault>& faults) const {
+    TrainingPlan faulty = plan(layout);
+    std::string list;
+    for (const Fault& each : faults)
+      list +=
+          fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
+                      list.empty() ? "" : ", ", each.rank, each.step, name(each.phase), each.back);
+    const std::string file = (folder_ / "faults.json").string();
+    write_file(file, fmt::format(R"({{"faults": [{}]}})", list));
+    faulty.tolerance =
+        Tolerance{Recovery::reroute, layout_of(faulty).dp_replicate - 1, 1, "", file};
+    return faulty;
+  }
+  std::filesystem::path folder() const { return folder_.path(); }
+
+ private:
+  std::string text() const { return (folder_ / "text.txt").string(); }
+  TemporaryFolder folder_;
+};
+
+TrainingFigures trained(const TrainingPlan& plan) {
+  return run_training(plan, [](const StepFigures&) {});
+}
+
+void check_same_losses(const TrainingFigures& some, const TrainingFigures& others) {
+  REQUIRE(some.loss.size() == others.loss.size());
+  for (size_t i = 0; i < some.loss.size(); ++i)
+    CHECK(std::abs(some.loss[i] - others.loss[i]) <= 1e-5);
+  CHECK(std::abs(some.validation_loss - others.validation_loss) <= 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("reroute: any rank may die in any phase, and the others of its replica go on") {
+  const Pipelines runs;
+  const TrainingFigures without = trained(runs.plan("pp=2,dp=2"));
+  for (const Fault& fault : {Fault{0, 2, FaultPhase::forward, 3},
+                             {1, 2, FaultPhase::backward, 3},
+                             {2, 2, FaultPhase::collective, 3},
+                             {3, 2, FaultPhase::optimizer, 3},
+                             {0, 2, FaultPhase::save, 3}}) {
+    CAPTURE(fault.rank);
+    CAPTURE(name(fault.phase));
+    const TrainingFigures figures = trained(runs.plan("pp=2,dp=2", {fault}));
+    check_same_losses(figures, without);
+    REQUIRE(figures.epochs.size() == 3);
+    const EpochRecord &alone = figures.epochs[1], &healed = figures.epochs[2];
+    CHECK((alone.ranks == 3 && alone.places == (15U & ~(1U << fault.rank))));  // replay: 2
+    CHECK((healed.ranks == 4 && healed.joined == 1U << fault.rank && healed.moved == 1));
+    CHECK(healed.level == SnapshotLevel::peer_memory);
+    CHECK((healed.step == 5 && healed.redone == 0));  // 3 steps without it, at a step's boundary
+    CHECK(figures.dropped_sequences == 0);
+  }
+}
+
+TEST_CASE("reroute: ranks of several replicas and stages are dead at once") {
+  const Pipelines runs;
+  const TrainingFigures without = trained(runs.plan("pp=3,dp=3"));
+  const auto phase = FaultPhase::collective;
+  for (const std::vector<int>& ranks : {std::vector<int>{0, 4, 8}, {1, 4}, {3, 4, 5}}) {
+    std::vector<Fault> faults;
+    for (const int rank : ranks) faults.push_back({rank, 3, phase, 3});
+    const TrainingFigures figures = trained(runs.plan("pp=3,dp=3", faults));
+    check_same_losses(figures, without);
+    int64_t fewest = 9;
+    for (const EpochRecord& each : figures.epochs) fewest = std::min(fewest, each.ranks);
+    // Who hears of a death first dies in a later epoch, when others may be back.
+    CHECK((fewest >= 9 - std::ssize(ranks) && fewest < 9));
+    CHECK((figures.epochs.back().ranks == 9 && figures.dropped_sequences == 0));
+  }
+}
+
+TEST_CASE("reroute: a stage that is dead everywhere is waited for: from the disk, or all again") {
+  const Pipelines runs;
+  const TrainingFigures without = trained(runs.plan("pp=2,dp=2"));
+  const std::vector<Fault> both = {{1, 4, FaultPhase::forward, 2}, {3, 4, FaultPhase::forward, 2}};
+  for (const bool has_disk : {false, true}) {
+    TrainingPlan plan = runs.plan("pp=2,dp=2", both);
+    if (has_disk) plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
+    const TrainingFigures figures = trained(plan);
+    check_same_losses(figures, without);
+    for (const EpochRecord& each : figures.epochs)  // never without stage 1
+      CHECK((each.places & 0b1010U) != 0);
+    CHECK(figures.epochs.back().ranks == 4);
+  }
+}
+
+TEST_CASE("reroute: whoever is left of a stage writes its part to the disk") {
+  const Pipelines runs;
+  // Rank 3 is alone in stage 1 when it dies.
+  TrainingPlan plan =
+      runs.plan("pp=2,dp=2", {{1, 2, FaultPhase::forward, 8}, {3, 6, FaultPhase::collective, 0}});
+  plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
+  const TrainingFigures figures = trained(plan);
+  check_same_losses(figures, trained(runs.plan("pp=2,dp=2")));
+  const auto from_disk =
+      std::find_if(figures.epochs.begin(), figures.epochs.end(),
+                   [](const EpochRecord& each) { return each.level == SnapshotLevel::disk; });
+  REQUIRE(from_disk != figures.epochs.end());
+  CHECK(from_disk->step >= 4);  // of the 6 steps that were done
+}
+
+TEST_CASE("reroute: so many ranks of each stage may be missing as --tolerate says") {
+  const Pipelines runs;
+  TrainingPlan plan = runs.plan("pp=2,dp=3", {});
+  const auto members = [&](const std::vector<int>& dead) {
+    std::vector<bool> ready(6, true);
+    for (const int place : dead) ready[static_cast<size_t>(place)] = false;
+    return rule_of(plan)(ready);
+  };
+  plan.tolerance->missing = 1;
+  CHECK(members({1, 2}) == std::vector<int>{0, 3, 4, 5});
+  CHECK(members({1, 3}).empty());  // both of stage 1
+  plan.tolerance->missing = 2;
+  CHECK(members({1, 3}) == std::vector<int>{0, 2, 4, 5});
+  CHECK(members({1, 3, 5}).empty());
+}
+
+TEST_CASE("reroute: a process is killed with SIGKILL, and its replacement takes its work back") {
+#ifndef YOTTA_HAVE_ZMQ
+  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
+#endif
+  const Pipelines runs;
+  const TrainingPlan plan = runs.plan("pp=2,dp=2", {{2, 3, FaultPhase::backward, 2}});
+  const TrainingFigures without = trained(runs.plan("pp=2,dp=2"));
+  const std::string json = (runs.folder() / "figures.json").string();
+  const std::string train = fmt::format(
+      "{} --comm tcp --layout pp=2,dp=2 --layers 4 --width 8 --heads 2 --context 8 --steps 8 "
+      "--batch 12 --microbatches 2 --warmup 2 --dropout 0.1 --text {} --faults {} --recover "
+      "reroute --json {}",
+      from_ctest("YOTTA_TRAIN"), plan.text, plan.tolerance->faults, json);
+  const runner::Ending ending = runner::run_limited({"/bin/sh", "-c", train}, longest_wait);
+  CAPTURE(ending.output);
+  REQUIRE(ending.well());
+  const auto figures = nlohmann::json::parse(read_file(json));
+  REQUIRE(figures["loss"].size() == steps);
+  for (size_t step = 0; step < steps; ++step)
+    CHECK(std::abs(figures["loss"][step].get<double>() - without.loss[step]) <= 1e-5);
+  CHECK(figures["epochs"][1]["places"] == std::vector<int>{0, 1, 3});
+  CHECK(figures["epochs"].back()["places"] == std::vector<int>{0, 1, 2, 3});
+  CHECK((figures["sequences_dropped"] == 0 && figures["steps_redone"] == 0));
+  CHECK(contains(ending.output, "killed in this run: rank 2"));
+}
+
+TEST_CASE("reroute: layouts without peers, and what it cannot run, are refused with what can") {
+  const Pipelines runs;
+  const auto refusal = [&](const std::string& layout, auto change) {
+    TrainingPlan plan = runs.plan(layout, {});
+    change(plan);
+    return message_of([&] { check_plan(plan); });
+  };
+  const auto nothing = [](TrainingPlan&) {};
+  CHECK(contains(refusal("pp=4", nothing),
+                 "--recover reroute goes on with the replicas that are left, and pp 4 has one: "
+                 "take --recover restart, or dp=2 as well"));
+  CHECK(contains(refusal("dp=4", nothing), "dp 4 has no pipeline: take --recover replay, or pp=2"));
+  CHECK(contains(refusal("pp=2,dp=2,tp=2", nothing), "the other axes of tp 2 x pp 2 x dp 2"));
+  CHECK(contains(refusal("pp=2,dp=2", [](TrainingPlan& plan) { plan.schedule = "zb-h1"; }),
+                 "does not go together with --schedule"));
+  CHECK(contains(refusal("pp=2,dp=2", [](TrainingPlan& plan) { plan.chunks = 2; }),
+                 "does not go together with --chunks"));
+  CHECK(contains(refusal("pp=2,dp=2", [](TrainingPlan& plan) { plan.model.mixture.experts = 4; }),
+                 "does not go together with --experts"));
+  CHECK(contains(
+      refusal("pp=2,dp=2", [](TrainingPlan& plan) { plan.batch = 5, plan.microbatches = 3; }),
+      "5 sequences on 2 replicas are too few for --microbatches 3, of which all replicas need as "
+      "many. Nearest: --batch 6, or --microbatches 2"));
+}
