@@ -147,6 +147,21 @@ TEST_CASE("31.3: plain averaging: with rate 1 and no momentum the mean, to the l
     }
 }
 
+TEST_CASE("31.3: in the type of the weights") {
+  const double third = 1.0 / 3;
+  Tensor w = one(1), v = one(0);
+  solution.outer_step(w, v, one(1 - third), Options{});
+  const double right = 1 - 0.7 * (third + 0.9 * third);
+  expect(near(w.item({0}), right, 1e-14) || !near(w.item({0}), right, 1e-6),
+         fmt::format("in f64 the step goes to {:.12f} and not to {:.12f}: a float between keeps 7 "
+                     "digits. Compute in `Real`",
+                     w.item({0}), right));
+  expect(
+      near(w.item({0}), right, 1e-6),
+      fmt::format("a step with an outer gradient of a third goes from 1 to {:.4f}, not to {:.4f}",
+                  w.item({0}), right));
+}
+
 TEST_CASE("31.3: Nesterov's momentum") {
   // g = 0.5 twice: v = 0.5, 0.95; w = 1 - 0.7 (0.5 + 0.45), then - 0.7 (0.5 + 0.855)
   Tensor w = one(1), v = one(0);
