@@ -14,25 +14,18 @@ namespace yotta {
 
 namespace {
 volatile std::sig_atomic_t noted = 0;
-using Handler = void (*)(int);
-Handler before_usr1 = SIG_DFL, before_term = SIG_DFL;
 void note(int signal) { noted = signal; }
 }  // namespace
 
-StopSignals::StopSignals() {
-  noted = 0;
-  before_usr1 = std::signal(SIGUSR1, note);
-  before_term = std::signal(SIGTERM, note);
-  sigset_t both;  // those that waited since this program was started (HeldSignals)
+void note_stop_signals() {
+  std::signal(SIGUSR1, note);
+  std::signal(SIGTERM, note);
+  sigset_t both;
   sigemptyset(&both);
   sigaddset(&both, SIGUSR1), sigaddset(&both, SIGTERM);
   pthread_sigmask(SIG_UNBLOCK, &both, nullptr);
 }
-StopSignals::~StopSignals() {
-  std::signal(SIGUSR1, before_usr1);
-  std::signal(SIGTERM, before_term);
-}
-int StopSignals::seen() { return noted; }
+int stop_signal_seen() { return noted; }
 
 std::string requeue_by_slurm() {
   const char* const job = std::getenv("SLURM_JOB_ID");

@@ -6,18 +6,13 @@
 
 namespace yotta {
 
-// Notes these signals for as long as it lives; they end the process no more. Made at the start of
-// main, before any thread: a signal that comes before the first step counts too.
-class StopSignals {
- public:
-  StopSignals();
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+// From now on these signals are noted, and end the process no more: nor do they once the run is
+// over, while it prints. Called at the start of main, before any thread; takes those that have
+// waited since the program was started (held_start.cpp, HeldSignals).
+void note_stop_signals();
 
-  // The signal that has come: SIGUSR1 or SIGTERM; 0: none.
-  static int seen();
-};
+// The signal that has come: SIGUSR1 or SIGTERM; 0: none.
+int stop_signal_seen();
 
 // Under Slurm: asks it to start this job again (scontrol requeue). Returns what was done, in words;
 // empty without Slurm.

@@ -365,7 +365,7 @@ class Run {
   // Has a signal come to any rank? All ranks stop after the same step.
   bool is_told_to_stop() {
     if (!plan_.stops_on_signals) return false;
-    std::vector<int32_t> seen = {StopSignals::seen()};
+    std::vector<int32_t> seen = {stop_signal_seen()};
     world_.all_reduce(seen, ReduceOp::max, {.label = "stop"});
     if (is_first()) figures_.stopped_by = seen[0];
     return seen[0] != 0;

@@ -69,7 +69,7 @@ struct TrainingPlan {
   std::string load;        // start from the weights in this folder
   std::string resume;      // go on where the run saved in this folder stopped
   // Stop after the step in which SIGUSR1 or SIGTERM comes, and save: the scheduler cuts the run
-  // off. The caller has StopSignals (requeue.hpp).
+  // off. The caller has called note_stop_signals() (requeue.hpp).
   bool stops_on_signals = false;
   std::string save_batches;  // a safetensors file with the tokens of every step
   std::string prompt = "The ";

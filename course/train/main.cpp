@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <csignal>
-#include <optional>
 
 #include "course/shared/comm_choice.hpp"
 #include "course/shared/console.hpp"
@@ -330,7 +329,7 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
                             : a.layout.empty()  ? nullptr
                                                 : "--layout";
   RanksWanted wanted{a.plan.ranks, given, 1, rank_limit};
-  if (a.plan.stops_on_signals) wanted.signal_seen = StopSignals::seen;
+  if (a.plan.stops_on_signals) wanted.signal_seen = stop_signal_seen;
   if (a.plan.tolerance)
     wanted.epochs = rule_of(a.plan), wanted.spares = a.spares, wanted.patience = a.patience;
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
@@ -624,8 +623,7 @@ int main(int argc, char** argv) {
   CommChoice comm;
   comm.add_option(options);
   if (const auto status = options.parse(argc, argv)) return *status;
-  std::optional<StopSignals> signals;
-  if (!arguments.requeue.empty()) signals.emplace();
+  if (!arguments.requeue.empty()) note_stop_signals();
   try {
     const bool ranks_given = options.given("--ranks");
     settle_requeue(arguments);

@@ -262,6 +262,13 @@ TEST_CASE("16.5: a unit of several shards is one bucket") {
             fmt::format("{} buckets for {} units of two layers: the shards of a unit are reduced "
                         "together, so they leave in one bucket",
                         buckets.size(), fsdp.units().size()));
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      const FsdpUnit& unit = fsdp.units()[buckets.size() - 1 - i];
+      require(buckets[i].parameters.size() == unit.shards().size(),
+              fmt::format("bucket {} holds {} of the {} shards of its unit: what is in no bucket "
+                          "never leaves for the other groups",
+                          i, buckets[i].parameters.size(), unit.shards().size()));
+    }
   });
   CHECK(true);
 }
@@ -355,6 +362,34 @@ TEST_CASE("16.7: every replica ends with the sum over all ranks") {
       step(*hsdp, world, 1);
       require_gradients(hsdp->units(), expected, 4, p, world.rank());
     });
+  CHECK(true);
+}
+
+TEST_CASE("16.7: all shards of a unit are summed") {
+  const auto gradients = [](Layers layers) {
+    std::vector<Numbers> all;
+    for (const ParameterPtr& each : parameters(layers)) all.push_back(each->gradient().values());
+    return all;
+  };
+  const std::vector<LayerPtr> whole = make_net_with_biases();
+  pass(whole, 0, rows);
+  const std::vector<Numbers> expected = gradients(whole);
+  run(4, [&](Communicator& world) {
+    const std::vector<LayerPtr> model = make_net_with_biases();
+    const auto hsdp = solution.make(model, right_ranks(world, 1), Algorithm::ring);
+    step(*hsdp, world, 1);
+    size_t next = 0;
+    for (const FsdpUnit& unit : hsdp->units())
+      for (const ParameterShard& shard : unit.shards()) {
+        const Verdict verdict =
+            compare(shard.parameter->gradient().values(), expected[next++], 1e-9, {});
+        require(verdict.equal,
+                fmt::format("the gradient of {} on rank {} is not the sum over the replicas. Its "
+                            "unit has two shards, a weight and a bias: bucket.flat holds both, and "
+                            "leaves in one all_reduce. {}",
+                            shard.parameter->name, world.rank(), verdict.text));
+      }
+  });
   CHECK(true);
 }
 

@@ -16,7 +16,8 @@ constexpr int64_t width = 4, token_bytes = 64;
 
 struct Log {
   int64_t forwards = 0;
-  int64_t live = 0, most_live = 0;  // Saved of layers
+  int64_t live = 0, most_live = 0;       // Saved of layers
+  std::vector<int64_t> on_the_way_back;  // that live when a layer's backward pass begins
 };
 
 // Tokens are the only buffers of these cases.
@@ -48,6 +49,8 @@ class Probe : public Composite {
     return run(dropout_, run(linear_, x, saved), saved);
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    count_live(log_);
+    log_.on_the_way_back.push_back(log_.live);
     return run_back(linear_, run_back(dropout_, dy, saved), saved);
   }
   void backward_weight(Saved& saved) override {
@@ -230,6 +233,14 @@ TEST_CASE("17.3: a slice is freed on the way back, and leaves nothing") {
   expect(chain.log.live == 0 && saved.bytes() == 0,
          fmt::format("after backward {} Saved live, and {} bytes are kept", chain.log.live,
                      saved.bytes()));
+  for (size_t i = 0; i < chain.log.on_the_way_back.size(); ++i) {
+    const auto right = static_cast<int64_t>(8 - i % 8);
+    expect(chain.log.on_the_way_back[i] <= right,
+           fmt::format("{} Saved live when the backward pass of a slice of 8 layers comes to layer "
+                       "{} of it, {} allowed: after I of a layer comes its W, which frees it, and "
+                       "then the layer before",
+                       chain.log.on_the_way_back[i], right - 1, right));
+  }
 }
 
 namespace {
@@ -360,25 +371,25 @@ using Kind = ReplayAction::Kind;
 // Plays actions on 4 probes. The reversal of layer 3 comes last: forward() plays what is before it,
 // then runs layer 3.
 struct Played {
-  explicit Played(ReplayActions actions) : chain(4), saved(place) {
+  explicit Played(ReplayActions actions) : chain(4, 0.3), saved(place), x(input()) {
     actions.push_back({Kind::reverse, 3});
     const LayerPtr slice = solution.replay(chain.layers, actions);
-    y = slice->forward(input(), saved);
+    y = slice->forward(x, saved);
   }
   // What flows out of layer 3 if these layers have run before.
   Numbers after(const std::vector<int64_t>& run) const {
     Saved plain(place);
-    Tensor x = input();
+    Tensor flows = input();
     for (const int64_t i : run) {
       Layer& layer = *chain.layers[static_cast<size_t>(i)];
-      x = layer.forward(x, plain.child(layer.name()));
+      flows = layer.forward(flows, plain.child(layer.name()));
     }
-    return chain.layers[3]->forward(x, plain.child("last")).values();
+    return chain.layers[3]->forward(flows, plain.child("last")).values();
   }
 
   Chain chain;
   Saved saved;
-  Tensor y;
+  Tensor x, y;
 };
 
 }  // namespace
@@ -389,7 +400,8 @@ TEST_CASE("17.6: run goes forward and keeps nothing") {
   const int64_t live = played.chain.log.live;
   expect(played.y.values() == played.after({0, 1, 2}),
          "after run 0, run 1, run 2 something else flows into layer 3 than layer 2's output: "
-         "`flows` becomes what the layer gives");
+         "`flows` becomes what the layer gives at saved.position(), which says which masks dropout "
+         "draws");
   expect(live == 1,
          fmt::format("after run 0, run 1, run 2 and the forward of layer 3, {} Saved live, 1 "
                      "allowed: a run keeps nothing, run_and_forget()",
@@ -403,6 +415,8 @@ TEST_CASE("17.6: restore lets flow what was kept, and leaves it there") {
          "`flows` into the slot, restore gets it back");
   expect(played.saved.has("checkpoint 0"),
          "a checkpoint is gone after it was restored: get() leaves it there, take() does not");
+  expect(played.saved.get("checkpoint 0").shares_memory(played.x),
+         "`flows` was copied to be kept; a handle of it costs nothing");
 }
 
 TEST_CASE("17.6: drop frees a checkpoint") {

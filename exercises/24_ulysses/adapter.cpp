@@ -23,7 +23,7 @@ Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const yotta::
                 ChunkOrder order) {
   student::UlyssesSaved saved;
   const Tensor o = student::ulysses_attention(q, k, v, cp, saved, order);
-  return {o, saved.q, saved.k, saved.v};
+  return {o, saved.q, saved.k, saved.v, saved.attention.o, saved.attention.log_sum_exp};
 }
 AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
                             const yotta::Communicator& cp, ChunkOrder order) {

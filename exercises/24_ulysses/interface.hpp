@@ -12,8 +12,9 @@ using yotta::ChunkOrder;
 using yotta::Tensor;
 
 struct Forward {
-  Tensor o;        // (B, T/cp, H, d)
-  Tensor q, k, v;  // what was kept for the backward pass
+  Tensor o;  // (B, T/cp, H, d)
+  // What was kept for the backward pass; the last two are attention's own.
+  Tensor q, k, v, attention_o, attention_log_sum_exp;
 };
 
 struct Solution {

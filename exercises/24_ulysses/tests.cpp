@@ -59,6 +59,30 @@ std::vector<Tensor> on_ranks(int p, Body body) {
   return made;
 }
 
+// What a rank does in `work`: bytes that it sends, or FLOPs.
+template <class Work>
+int64_t bytes_of(Work work) {
+  const int64_t before = context().ledger.total_traffic().bytes_sent;
+  work();
+  return context().ledger.total_traffic().bytes_sent - before;
+}
+template <class Work>
+double flops_of(Work work) {
+  const double before = context().ledger.total_flops();
+  work();
+  return context().ledger.total_flops() - before;
+}
+
+// Throws if an exchange of x (this rank's part) sends more than what other ranks need of it.
+void require_bytes(int64_t sent, const Tensor& x, const Split& split, const char* who) {
+  const int64_t right = x.nbytes() / split.p * (split.p - 1);
+  if (sent != right)
+    fail(Where::current(),
+         "right, but {} sends {} bytes on a rank of {} and {} are enough: each other rank needs a "
+         "{}th of x, in one all_to_all",
+         who, sent, split.p, right, split.p);
+}
+
 void expect_equal(const Tensor& actual, const Tensor& expected, Clues clues,
                   const std::string& what) {
   clues.what = what;
@@ -67,28 +91,40 @@ void expect_equal(const Tensor& actual, const Tensor& expected, Clues clues,
 
 }  // namespace
 
+namespace {
+
+// `Hkv`: heads of keys and values.
+void expect_formula(int p, int64_t Hkv) {
+  const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
+  int64_t sent = 0;
+  run(p, [&](const Communicator& cp) {
+    const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
+    UlyssesSaved saved;
+    context().ledger.reset();
+    ulysses_attention(mine(q), mine(k), mine(v), cp, saved);
+    if (cp.rank() == 0) sent = context().ledger.total_traffic().bytes_sent;
+  });
+  const int64_t said = solution.bytes(p, q.nbytes(), k.nbytes());
+  const int64_t by_ring = 2 * k.nbytes() / p * (p - 1);
+  expect(
+      said == sent,
+      fmt::format("{} heads of queries, {} of keys and values: on {} ranks a rank sent {} bytes, "
+                  "your formula says {}{}",
+                  H, Hkv, p, sent, said,
+                  p > 1 && said == by_ring ? ": that is the ring's, which sends all of k and v; "
+                                             "of an all_to_all a rank keeps a p-th"
+                  : p > 1 && said == sent * p / (p - 1)
+                      ? ": of an all_to_all a rank keeps its own part, a p-th"
+                  : Hkv != H && said == solution.bytes(p, k.nbytes(), q.nbytes())
+                      ? ": o is as large as q, and v as k"
+                      : ""));
+}
+
+}  // namespace
+
 TEST_CASE("24.1: the bytes that a rank sends are the ledger's") {
-  const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
-  for (const int p : all_ranks) {
-    int64_t sent = 0;
-    run(p, [&](const Communicator& cp) {
-      const auto mine = [&](const Tensor& t) { return context_shard(t, p, cp.rank()); };
-      UlyssesSaved saved;
-      context().ledger.reset();
-      ulysses_attention(mine(q), mine(k), mine(v), cp, saved);
-      if (cp.rank() == 0) sent = context().ledger.total_traffic().bytes_sent;
-    });
-    const int64_t said = solution.bytes(p, q.nbytes(), k.nbytes());
-    const int64_t by_ring = 2 * k.nbytes() / p * (p - 1);
-    expect(
-        said == sent,
-        fmt::format("on {} ranks a rank sent {} bytes, your formula says {}{}", p, sent, said,
-                    p > 1 && said == by_ring ? ": that is the ring's, which sends all of k and v; "
-                                               "of an all_to_all a rank keeps a p-th"
-                    : p > 1 && said == sent * p / (p - 1)
-                        ? ": of an all_to_all a rank keeps its own part, a p-th"
-                        : ""));
-  }
+  for (const int p : all_ranks) expect_formula(p, H);
+  for (const int p : {2, 4}) expect_formula(p, H / 2);
 }
 
 TEST_CASE("24.2: heads divide among the ranks, or it is said what would") {
@@ -123,8 +159,13 @@ TEST_CASE("24.3: each rank has all tokens of its heads, in the order of the sequ
   const Tensor x = numbers(H, "x");
   for (const Split& split : all_splits) {
     const int p = split.p;
+    std::vector<int64_t> sent(static_cast<size_t>(p));
     const std::vector<Tensor> made = on_ranks(p, [&](const Communicator& cp) {
-      return solution.to_heads(split.shard(x, cp.rank()), cp, split.order);
+      const Tensor mine = split.shard(x, cp.rank());
+      Tensor y;
+      sent[static_cast<size_t>(cp.rank())] =
+          bytes_of([&] { y = solution.to_heads(mine, cp, split.order); });
+      return y;
     });
     std::vector<Tensor> shards;
     for (int rank = 0; rank < p; ++rank) shards.push_back(split.shard(x, rank));
@@ -143,6 +184,7 @@ TEST_CASE("24.3: each rank has all tokens of its heads, in the order of the sequ
       expect_equal(made[static_cast<size_t>(rank)], heads_of(x, p, rank), clues,
                    split.of("the heads", rank));
     }
+    for (const int64_t each : sent) require_bytes(each, split.shard(x, 0), split, "to_heads");
   }
 }
 
@@ -150,8 +192,13 @@ TEST_CASE("24.4: the way back gives each rank all heads of its tokens") {
   const Tensor x = numbers(H, "x");
   for (const Split& split : all_splits) {
     const int p = split.p;
+    std::vector<int64_t> sent(static_cast<size_t>(p));
     const std::vector<Tensor> made = on_ranks(p, [&](const Communicator& cp) {
-      return solution.to_tokens(heads_of(x, p, cp.rank()), cp, split.order);
+      const Tensor mine = heads_of(x, p, cp.rank());
+      Tensor y;
+      sent[static_cast<size_t>(cp.rank())] =
+          bytes_of([&] { y = solution.to_tokens(mine, cp, split.order); });
+      return y;
     });
     for (int rank = 0; rank < p; ++rank) {
       const Tensor right = split.shard(x, rank);
@@ -169,6 +216,7 @@ TEST_CASE("24.4: the way back gives each rank all heads of its tokens") {
       }
       expect_equal(made[static_cast<size_t>(rank)], right, clues, split.of("the tokens", rank));
     }
+    for (const int64_t each : sent) require_bytes(each, heads_of(x, p, 0), split, "to_tokens");
   }
 }
 
@@ -188,6 +236,10 @@ TEST_CASE("24.5: attention's output is the single rank's, grouped queries too") 
         const bool kept = out.q.defined() && out.k.defined() && out.v.defined();
         expect(kept && out.q.dim(2) == H / p,
                "keep q, k and v as they were exchanged: backward needs whole sequences");
+        expect(out.attention_o.defined() && out.attention_log_sum_exp.defined() &&
+                   out.attention_o.shape() == out.q.shape(),
+               "saved.attention is not what attention_blockwise has returned: backward needs its o "
+               "of whole sequences, before to_tokens, and its log_sum_exp");
         return out.o;
       });
       for (int r = 0; r < p; ++r) {
@@ -207,6 +259,24 @@ TEST_CASE("24.5: attention's output is the single rank's, grouped queries too") 
         expect_equal(made[static_cast<size_t>(r)], mine(whole.o, r), clues, split.of("o", r));
       }
     }
+}
+
+TEST_CASE("24.5: four exchanges, and no more") {
+  run(4, [](const Communicator& cp) {
+    const Split split{4};
+    const auto mine = [&](const char* name) { return split.shard(numbers(H, name), cp.rank()); };
+    const Tensor q = mine("q"), k = mine("k"), v = mine("v"), o = heads_of(numbers(H, "o"), 4, 0);
+    const int64_t each = bytes_of([&] { solution.to_heads(q, cp, split.order); }),
+                  back = bytes_of([&] { solution.to_tokens(o, cp, split.order); }),
+                  sent = bytes_of([&] { solution.forward(q, k, v, cp, split.order); });
+    if (sent != 3 * each + back)
+      fail(Where::current(),
+           "right, but a rank of 4 sends {} bytes, and {} if q, k and v go to heads once and o "
+           "comes "
+           "back once",
+           sent, 3 * each + back);
+  });
+  CHECK(true);
 }
 
 TEST_CASE("24.6: the gradients are the single rank's") {
@@ -235,4 +305,36 @@ TEST_CASE("24.6: the gradients are the single rank's") {
         expect_equal(got.dv, mine(whole.dv), {}, split.of("dv", r));
       }
     }
+}
+
+TEST_CASE("24.6: four exchanges, and attention is not computed again") {
+  run(4, [](const Communicator& cp) {
+    const Split split{4};
+    const auto mine = [&](const char* name) { return split.shard(numbers(H, name), cp.rank()); };
+    const Tensor q = mine("q"), k = mine("k"), v = mine("v"), dout = mine("dout"),
+                 dq = heads_of(numbers(H, "o"), 4, 0);
+    const int64_t there = bytes_of([&] { solution.to_heads(q, cp, split.order); }),
+                  back = bytes_of([&] { solution.to_tokens(dq, cp, split.order); }),
+                  forward = bytes_of([&] { solution.forward(q, k, v, cp, split.order); });
+    const int64_t sent =
+        bytes_of([&] { solution.backward(dout, q, k, v, cp, split.order); }) - forward;
+    if (sent != there + 3 * back)
+      fail(Where::current(),
+           "right, but a rank of 4 sends {} bytes in backward, and {} if dout goes to heads once "
+           "and dq, dk and dv come back once",
+           sent, there + 3 * back);
+  });
+  const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
+  run(1, [&](const Communicator& cp) {
+    const BlockwiseAttention kept = attention_blockwise(q, k, v);
+    const double forward = flops_of([&] { solution.forward(q, k, v, cp, ChunkOrder::zigzag); }),
+                 both = flops_of([&] { solution.backward(q, q, k, v, cp, ChunkOrder::zigzag); }),
+                 right = flops_of([&] { attention_blockwise_backward(q, q, k, v, kept); });
+    if (!(both - forward <= right))
+      fail(Where::current(),
+           "right, but backward computes {:.3g} FLOPs, and {:.3g} are enough: attention's results "
+           "are in saved.attention, so it is not computed again",
+           both - forward, right);
+  });
+  CHECK(true);
 }

@@ -19,6 +19,14 @@ void choose_backward(std::span<const double> s, std::span<const int32_t> expert,
   const auto same = softmax ? student::RouterScore::softmax : student::RouterScore::sigmoid;
   student::choose_experts_backward<double>(s, expert, dweight, same, renormalise, ds);
 }
+float combine_bf16(float first, float second, float weight_of_second) {
+  const yotta::bfloat16 rows[] = {yotta::bfloat16(first), yotta::bfloat16(second)};
+  const std::vector<int64_t> row_of = {0, 1};
+  const std::vector<float> weight = {1, weight_of_second};
+  std::vector<float> sum(1);
+  student::combine_token<yotta::bfloat16>(rows, row_of, weight, sum);
+  return sum[0];
+}
 Plan plan_of(Counts counts, int ep, int rank) {
   const student::DispatchPlan plan = student::dispatch_plan(counts, ep, rank);
   return {plan.to, plan.from, plan.arriving, plan.held};
@@ -45,6 +53,7 @@ yotta::LayerPtr make_layer(const yotta::MoeOptions& options, const yotta::MoeAxe
 const exercise::Solution exercise::solution = {student::choose_experts<double>,
                                                choose_backward,
                                                student::combine_token<double>,
+                                               combine_bf16,
                                                plan_of,
                                                by_expert,
                                                by_rank,

@@ -33,6 +33,8 @@ struct Solution {
                           bool renormalise, std::span<double> ds);
   void (*combine)(const double* rows, std::span<const int64_t> row_of,
                   std::span<const double> weight, std::span<double> sum);
+  // Of two rows of one number, which has 16 bits; the first one counts 1.
+  float (*combine_bf16)(float first, float second, float weight_of_second);
   // Of a rank.
   Plan (*dispatch_plan)(Counts counts, int ep, int rank);
   Tensor (*by_expert)(const Plan& plan, const Tensor& rows);

@@ -165,6 +165,14 @@ TEST_CASE("25.1: a bias chooses, and is in no weight") {
   expect_choice({{0.5, 0.25, 0.125, 0.25}, {-1, 0, 0.5, 0.25}, 3, false}, why);
 }
 
+TEST_CASE("25.1: scores with a bias may all be below zero") {
+  const char* const why =
+      ". value(e) may be as small as a bias makes it: begin with the first expert that is not "
+      "taken, and not with a number";
+  for (const size_t k : {1, 2, 4})
+    expect_choice({{0.5, 0.25, 0.125, 0.125}, {-3, -2, -4, -2.5}, k}, why);
+}
+
 TEST_CASE("25.1: without renormalising, the weights are the scores") {
   for (size_t k = 1; k <= 3; ++k) expect_choice({{0.1, 0.4, 0.3, 0.2}, {}, k, false});
 }
@@ -324,6 +332,29 @@ TEST_CASE("25.3: a dropped row is missing, and the other weights stay as they ar
   expect_sum({-1, -1}, {0.25, 0.75});
 }
 
+TEST_CASE("25.3: the sum is added to, in Computed<Number>") {
+  const auto sum_of = [](double weight, double begin) {
+    Numbers sum(2, begin);
+    solution.combine(guarded.data() + 2, List{1, 0}, Numbers{weight, weight}, sum);
+    return sum[0];
+  };
+  const double added = sum_of(0.5, 100), third = 1.0 / 3;
+  expect(added == 105.5, fmt::format("a sum that holds 100 before is {:g} with rows 10 and 1, each "
+                                     "times 0.5, and should be 105.5: it is added to",
+                                     added));
+  const double thirds = sum_of(third, 0), right = 10 * third + third;
+  expect(std::abs(thirds - right) < 1e-14,
+         fmt::format("rows 10 and 1, each times a third, in f64, make {:.17g} and not {:.17g}: "
+                     "weights and sums are Computed<Number>, here double",
+                     thirds, right));
+  // 1 + 1/512 is no number of 8 bits.
+  const float narrow = solution.combine_bf16(1, 1, 1.0F / 512);
+  expect(narrow == 1 + 1.0F / 512,
+         fmt::format("rows of bf16, 1 and 1, with weights 1 and 1/512 make {} and not {}: add up "
+                     "in Computed<Number>, which is float, and round nothing on the way",
+                     narrow, 1 + 1.0F / 512));
+}
+
 TEST_CASE("25.4: what leaves for each rank, and what comes from it") {
   for (const int ep : {1, 2, 3, 4})
     for (const int64_t E : {4, 5}) {
@@ -443,6 +474,22 @@ TEST_CASE("25.6: each rank gets the rows that the others have for it, in the ord
                        "that leave their rank have {}: pass `comm`, which holds the label",
                        sent, p, expected));
   }
+}
+
+TEST_CASE("25.6: rows keep their type") {
+  run(2, [](Communicator& ep) {
+    const List each = {1, 1};
+    const Tensor rows = numbers({2, C}, "rows").to(DType::f32);
+    Tensor got;
+    const std::string error =
+        error_of([&] { got = solution.exchange(rows, each, each, ep, [] {}); });
+    if (!error.empty() || got.dtype() != DType::f32)
+      fail(Where::current(),
+           "rows of f32: {}. What comes is of the type of `rows`: empty_beside(rows, {{M, C}}, "
+           "rows.dtype(), ...)",
+           error.empty() ? fmt::format("they come as {}", name(got.dtype())) : error);
+  });
+  CHECK(true);
 }
 
 TEST_CASE("25.6: the exchange is in flight: the rank computes meanwhile") {
@@ -567,8 +614,8 @@ void expect_forward(const MoeOptions& options, const char* what, const Diagnosis
 }
 
 // Of a forward pass on 4 ranks on the virtual clock, or of a step.
-double seconds_of(int64_t shared, bool library, bool backward) {
-  MoeOptions options = mixture(4, 2);
+double seconds_of(int64_t shared, bool library, bool backward, int64_t experts = 4) {
+  MoeOptions options = mixture(experts, 2);
   options.shared_hidden = shared;
   return run_on(ideal(4, 1e9, 1e5), 4,
                 [&](Communicator& ep) {
@@ -755,6 +802,19 @@ TEST_CASE("25.8: the shared expert runs back while gradients are on their way") 
                      1e3 * mine, 1e3 * right));
 }
 
+TEST_CASE("25.8: the router runs back while what experts return is on its way") {
+  constexpr int64_t experts = 1024;  // so that the router has something to do
+  const auto backward = [](bool library) {
+    return seconds_of(0, library, true, experts) - seconds_of(0, library, false, experts);
+  };
+  const double mine = backward(false), right = backward(true);
+  expect(mine <= right + 1e-4,
+         fmt::format("right values, but a backward pass with {} experts takes {:.2f} ms on the "
+                     "virtual clock, and {:.2f} ms if the router runs back while the gradients of "
+                     "rows travel: after send_back() and before its wait()",
+                     experts, 1e3 * mine, 1e3 * right));
+}
+
 TEST_CASE("25.8: with tp, the router gets the whole gradient of its weights") {
   const MoeOptions options = mixture(4, 2);
   const Tensor x = numbers({7, C}, "x"), dy = numbers({7, C}, "dy");
@@ -803,7 +863,10 @@ TEST_CASE(
     add("mlp.router.weight", 4);
     for (const int e : {0, 1}) add(fmt::format("mlp.experts.{}.up.weight", 2 * (rank % 2) + e), 3);
     add("mlp.shared.up.weight", 2);
+    const int64_t before = context().ledger.total_traffic().bytes_sent;
     solution.reduce_gradients(parameters, copies, world);
+    const int64_t sent = context().ledger.total_traffic().bytes_sent - before,
+                  labelled = context().ledger.traffic("ep.gradients").bytes_sent;
     for (const ParameterPtr& each : parameters) {
       const bool expert = is_expert_parameter(*each);
       const double got = each->gradient().values()[0];
@@ -832,6 +895,11 @@ TEST_CASE(
              sum);
       fail(Where::current(), "{}, expected {}", gradient, sum);
     }
+    if (labelled != sent)
+      fail(Where::current(),
+           "right, but of {} bytes that rank {} sent {} are in the ledger under \"ep.gradients\": "
+           "all_reduce(..., {{.label = \"ep.gradients\"}})",
+           sent, rank, labelled);
   });
   CHECK(true);
 }

@@ -23,6 +23,7 @@ class ThisDiloco : public exercise::AnyDiloco {
       : diloco_(inner, workers, options_of(options)) {}
   void after_step(double weight) override { diloco_.after_step(weight); }
   void synchronise() override { diloco_.synchronise(); }
+  std::deque<yotta::OuterFragment>& fragments() override { return diloco_.fragments(); }
 
  private:
   student::Diloco diloco_;

@@ -1,6 +1,7 @@
 // What the graded cases of exercise 31 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include <deque>
 #include <memory>
 
 #include "yotta/comm/communicator.hpp"
@@ -33,6 +34,7 @@ class AnyDiloco {
   virtual ~AnyDiloco() = default;
   virtual void after_step(double weight) = 0;
   virtual void synchronise() = 0;
+  virtual std::deque<yotta::OuterFragment>& fragments() = 0;
 };
 
 struct Solution {

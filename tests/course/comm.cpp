@@ -113,7 +113,7 @@ std::vector<pid_t> processes_of_rank(int rank, const std::string& mark) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream name(entry.path() / "comm"), file(entry.path() / "environ");
     std::string program, variable;
-    if (!std::getline(name, program) || program != "train") continue;
+    if (!std::getline(name, program) || program != "train_program") continue;
     bool marked = false, ranked = false, has_rank = false;
     while (std::getline(file, variable, '\0')) {
       marked = marked || variable == "YOTTA_TEST_MARK=" + mark;

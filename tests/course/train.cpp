@@ -332,6 +332,50 @@ TEST_CASE(
   CHECK_FALSE(contains(over, "goes on from"));
 }
 
+namespace {
+
+// Waits until the process holds SIGTERM back; false if it ends before.
+bool holds_signals(pid_t process) {
+  while (true) {
+    std::ifstream file(fmt::format("/proc/{}/status", process));
+    bool alive = false;
+    for (std::string line; std::getline(file, line);) {
+      alive = alive || (line.starts_with("State:") && !contains(line, "Z"));
+      if (line.starts_with("SigBlk:") &&
+          (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0)
+        return true;
+    }
+    if (!alive) return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE(
+    "--requeue: a signal that comes while the program is being loaded waits; else it ends it") {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "out").string();
+  Words command = {from_ctest("YOTTA_TRAIN"), "--steps", "500", "--batch", "4"};
+  command.insert(command.end(), tiny.begin(), tiny.end());
+  const Started other(command, out);
+  kill(other.process(), SIGTERM);
+  CHECK(other.wait() == -1);
+  for (const std::string how : {"--requeue=", "--requeue"}) {
+    const std::string kept = (folder / how).string();
+    Words with = command;
+    if (how == "--requeue")
+      with.insert(with.end(), {how, kept});
+    else
+      with.push_back(how + kept);
+    const Started run(with, out);
+    REQUIRE(holds_signals(run.process()));
+    kill(run.process(), SIGTERM);
+    CHECK(run.wait() == 0);
+    CHECK(contains(yotta::read_file(out), "stopped by SIGTERM after step 1 of 500"));
+    std::filesystem::remove(out);
+  }
+}
+
 TEST_CASE("--absent: a worker is away for a round, and what that has cost is said") {
   Words words = {"--diloco", "k=2,inner=5", "--absent", "worker=1,round=2",
                  "--steps",  "20",          "--batch",  "4"};

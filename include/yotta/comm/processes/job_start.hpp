@@ -72,7 +72,7 @@ class ChildSignals {
 using SignalSeen = int (*)();
 
 // In its scope SIGTERM and SIGUSR1 wait, and in the programs that are started in it: until those
-// have handlers of their own, and take them (StopSignals does). So none is lost in between.
+// have handlers of their own, and take them. So none is lost in between.
 class HeldSignals {
  public:
   YOTTA_API explicit HeldSignals(bool holds);
