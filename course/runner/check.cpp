@@ -9,6 +9,7 @@
 #include "course/shared/console.hpp"
 #include "runner/grading.hpp"
 #include "runner/json_output.hpp"
+#include "runner/solution.hpp"
 #include "runner/student_verbs.hpp"
 #include "runner/submission.hpp"
 
@@ -51,7 +52,8 @@ int refuse(const CheckOptions& options, const std::string& why, JsonOutput& outp
 }
 
 int check_one(const Chosen& chosen, const CheckOptions& options) {
-  const Exercise& exercise = chosen.exercise;
+  Exercise exercise = chosen.exercise;
+  exercise.asan = exercise.asan || options.asan;
   JsonOutput output(options.json);
   try {
     const std::string file = file_to_grade(exercise, options);
@@ -79,8 +81,9 @@ int check_all(const CheckOptions& options) {
   JsonOutput output(options.json);
   nlohmann::json verdicts = nlohmann::json::array();
   int status = 0;
-  for (const Exercise& exercise : all_exercises()) {
+  for (Exercise exercise : all_exercises()) {
     if (!begun(exercise)) continue;
+    exercise.asan = exercise.asan || (options.asan && !exercise.kernels);
     try {
       const Verdict verdict = grade_file(exercise, exercise.work_copy());
       fmt::print("{}", row(exercise, verdict));
@@ -102,12 +105,20 @@ int check_all(const CheckOptions& options) {
 }  // namespace
 
 int check(const CheckOptions& options) {
+  if (options.asan && !can_instrument())
+    throw UsageError(
+        "--asan needs AddressSanitizer, which this compiler does not have, or this build is a "
+        "sanitizer's own. With g++ it is the package libasan (Fedora), or part of g++ (Debian)");
   if (options.name.empty()) {
     if (!options.file.empty() || options.hint || options.afresh || options.cut)
       throw UsageError("say which exercise: ./yotta check 10 ...; ./yotta list shows them all");
     return check_all(options);
   }
   const Chosen chosen = choose_exercise(options.name);
+  if (options.asan && chosen.exercise.kernels)
+    throw UsageError(fmt::format(
+        "--asan is not for {}, whose kernels run in the emulator: it checks each address itself",
+        chosen.exercise.id));
   if (options.hint) return hint(options.name);
   if (options.cut) return cut_again(chosen.exercise);
   if (options.afresh && !options.file.empty())
