@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runner/hidden_cases.hpp"
+
 namespace fs = std::filesystem;
 
 namespace runner {
@@ -206,6 +208,7 @@ Grader build_grader(const Exercise& exercise) {
   const std::string library = fmt::format("exercise_{}_library", exercise.id);
   const std::string starter = fmt::format("exercise_{}_starter", exercise.id);
   const Grader grader{in_build("exercises/" + library), {}};
+  remove_left_hidden_cases();
   if (!fs::exists(grader.library))
     fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
   const FileLock lock(build_lock());
