@@ -292,7 +292,7 @@ Grade fair_grade(const Exercise& exercise, const std::string& program,
   const std::string before = state_of(exercise.folder);
   const Wall wall = wall_for(library_program);
   std::string output;
-  const double patient = exercise.asan ? 2 * seconds : seconds;  // instrumented code takes longer
+  const double patient = exercise.asan ? 4 * seconds : seconds;  // instrumented code takes longer
   const std::vector<CaseResult> cases =
       run_cases(program, patient, wall, "", &output, exercise.asan);
   if (state_of(exercise.folder) != before)

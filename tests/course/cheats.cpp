@@ -92,13 +92,14 @@ struct Attack {
 
 // One run of a cheat in the sandbox.
 Attack attack(const std::string& cheat, Wall wall, double seconds = 10,
-              const std::string& target = "") {
+              const std::string& target = "", bool instrumented = false) {
   setenv("YOTTA_CHEAT", cheat.c_str(), 1);
   setenv("YOTTA_CHEAT_TARGET", target.c_str(), 1);
   const std::string key = "000102030405060708090a0b0c0d0e0f";
   Limits limits;
   limits.seconds = seconds;
-  limits.memory = 256 << 20;
+  limits.memory = instrumented ? 64 << 20 : 256 << 20;
+  limits.instrumented = instrumented;
   const auto start = std::chrono::steady_clock::now();
   const Sandboxed run =
       run_sandboxed(from_ctest("YOTTA_CHEATING_PROGRAM"), {"", ""}, key, limits, wall);
@@ -471,6 +472,18 @@ TEST_CASE("no memory is held where nobody counts it") {
     CHECK(said("hold tables of pages") == "no room\n");
     const std::string files = said("flood with files");
     CHECK_MESSAGE((files == "0 MB are written\n" || files == "1 MB are written\n"), files);
+  });
+}
+
+TEST_CASE("memory and threads have an end too where AddressSanitizer needs addresses without one") {
+  on_each_wall([](Wall wall) {
+    const auto stopped = [&](const char* cheat) {
+      return attack(cheat, wall, 60, "", /*instrumented=*/true).ending.stopped;
+    };
+    CHECK(contains(stopped("hold memory"), "of memory"));
+    CHECK(contains(stopped("hold tables of pages"), "of memory"));
+    CHECK(contains(stopped("start threads"), "threads"));
+    CHECK(attack("hold forgotten memory", wall, 60, "", true).ending.output == "0 MB are held\n");
   });
 }
 
