@@ -361,6 +361,31 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK_FALSE(is_detour("_ZN5yotta4fail"));
 }
 
+TEST_CASE("Clang tells uses of what it computes by names that only the student's lines have") {
+  const Measure measure = measure_of(ring());
+  const std::string headers = "a.o: /x/include/yotta/comm/collectives_ring.hpp \\\n b.hpp\n";
+  const std::string text = header_of_constants(measure, headers, Compiler::clang);
+  const size_t included = text.find("#include \"yotta/comm/collectives_ring.hpp\"\n"),
+               renamed = text.find("#define ring_bytes_sent ring_bytes_sent_of_the_student\n");
+  REQUIRE(renamed != text.npos);
+  CHECK(included < renamed);
+  CHECK(contains(text, "#define all_reduce_ring_sent all_reduce_ring_sent_of_the_student\n"));
+  CHECK_FALSE(contains(text, "#define wrap "));
+  CHECK(header_of_constants(measure, "a.o: b.hpp\n", Compiler::clang) == "");
+  // What clang 19 says of a table that the library computes, in the three ways to name it.
+  const auto why = [](const std::string& says) {
+    return refusals_text(vet_constants("/mine.hpp:54:39: error: " + says + "\n", "/mine.hpp"));
+  };
+  CHECK(contains(why("use of undeclared identifier 'ring_bytes_sent_of_the_student'; did you mean "
+                     "'exercise::Solution::ring_bytes_sent_of_the_student'?"),
+                 "line 54: it uses ring_bytes_sent, which this exercise is about"));
+  CHECK(contains(why("no member named 'ring_bytes_sent_of_the_student' in namespace 'yotta'"),
+                 "it uses ring_bytes_sent,"));
+  CHECK(contains(why("no member named 'all_reduce_ring_sent_of_the_student' in namespace 'yotta'"),
+                 "it uses all_reduce_ring_sent,"));
+  CHECK(why("constexpr variable 'table' must be initialized by a constant expression") == "");
+}
+
 TEST_CASE("what is graded: the parts to write, and what calls them") {
   const auto of = [](const char* id) {
     return names_of_parts(variant_of(read_exercise(YOTTA_SOURCE_DIR, id), "starter"));
@@ -393,7 +418,8 @@ TEST_CASE("a function that calls what the exercise is about is refused") {
 
 TEST_CASE("who ends the program has lost the case, not the grader") {
   on_each_wall([](Wall wall) {
-    for (const char* const cheat : {"exit", "_exit", "quick_exit", "abort", "exit before main"}) {
+    for (const char* const cheat :
+         {"exit", "_exit", "quick_exit", "abort", "exit before main", "exit in a destructor"}) {
       CAPTURE(cheat);
       check_earns_nothing(attack(cheat, wall));
     }
