@@ -33,6 +33,11 @@ foreach(linker lld gold)
   endif()
 endforeach()
 
+# AddressSanitizer, for what students write: its library is a package of its own on some systems.
+if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  check_linker_flag(CXX -fsanitize=address YOTTA_HAS_ASAN)
+endif()
+
 # For programs that read and build the course itself: where it lies, and where it is built.
 add_library(yotta_paths INTERFACE)
 target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"

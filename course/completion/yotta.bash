@@ -14,7 +14,7 @@ _yotta() {
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
-    check) words="--help --file --json --verbose --hint --afresh --cut $(_yotta_tasks "$root" check)" ;;
+    check) words="--help --file --json --verbose --asan --no-asan --hint --afresh --cut $(_yotta_tasks "$root" check)" ;;
     clean) words="--help" ;;
     collect) words="--help --out" ;;
     doctor) words="--help --json --packages" ;;

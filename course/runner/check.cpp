@@ -9,6 +9,7 @@
 #include "course/shared/console.hpp"
 #include "runner/grading.hpp"
 #include "runner/json_output.hpp"
+#include "runner/solution.hpp"
 #include "runner/student_verbs.hpp"
 #include "runner/submission.hpp"
 
@@ -50,15 +51,46 @@ int refuse(const CheckOptions& options, const std::string& why, JsonOutput& outp
   return could_not_grade;
 }
 
+enum class Look { first, sanitized };
+
+// Under AddressSanitizer only if this is the sanitized look: it takes as long again, and more.
+Verdict look_at(Exercise exercise, const std::string& file, Look look) {
+  exercise.asan = look == Look::sanitized;
+  return grade_file(exercise, file);
+}
+
+// Where exercise.json asks for AddressSanitizer, what has earned points is run under it too, after the verdict: so nobody waits
+// for the second look to see what the first has found.
+bool looks_twice(const Exercise& exercise, const CheckOptions& options, const Verdict& first) {
+  return exercise.asan && !options.asan && !options.no_asan && can_instrument() &&
+         first.grade.points > 0;
+}
+
+std::string said_by_second(const Exercise& exercise, const Verdict& first, const Verdict& second,
+                           const Shown& view) {
+  if (second.grade.points >= first.grade.points)
+    return "\nAddressSanitizer, with which it ran once more, finds no wrong use of memory.\n";
+  return "\nIt ran once more under AddressSanitizer, which found that it uses memory wrongly. This "
+         "verdict counts:\n\n" +
+         verdict_text(exercise, second, view);
+}
+
 int check_one(const Chosen& chosen, const CheckOptions& options) {
   const Exercise& exercise = chosen.exercise;
+  const Shown view{chosen.task, options.verbose};
   JsonOutput output(options.json);
   try {
     const std::string file = file_to_grade(exercise, options);
     fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
     std::fflush(stdout);
-    const Verdict verdict = grade_file(exercise, file);
-    fmt::print("{}", verdict_text(exercise, verdict, {chosen.task, options.verbose}));
+    Verdict verdict = look_at(exercise, file, options.asan ? Look::sanitized : Look::first);
+    fmt::print("{}", verdict_text(exercise, verdict, view));
+    std::fflush(stdout);
+    if (looks_twice(exercise, options, verdict)) {
+      Verdict second = look_at(exercise, file, Look::sanitized);
+      fmt::print("{}", said_by_second(exercise, verdict, second, view));
+      verdict = std::move(second);
+    }
     output.write(verdict_json(exercise, verdict));
     return verdict.solved(chosen.task) ? 0 : 1;
   } catch (const std::exception& error) {
@@ -81,8 +113,12 @@ int check_all(const CheckOptions& options) {
   int status = 0;
   for (const Exercise& exercise : all_exercises()) {
     if (!begun(exercise)) continue;
+    const std::string file = exercise.work_copy();
+    const bool sanitized = options.asan && !exercise.kernels;
     try {
-      const Verdict verdict = grade_file(exercise, exercise.work_copy());
+      Verdict verdict = look_at(exercise, file, sanitized ? Look::sanitized : Look::first);
+      if (looks_twice(exercise, options, verdict))
+        verdict = look_at(exercise, file, Look::sanitized);
       fmt::print("{}", row(exercise, verdict));
       verdicts.push_back(verdict_json(exercise, verdict));
       if (!verdict.complete()) status = std::max(status, 1);
@@ -102,12 +138,21 @@ int check_all(const CheckOptions& options) {
 }  // namespace
 
 int check(const CheckOptions& options) {
+  if (options.asan && options.no_asan) throw UsageError("--asan or --no-asan: not both");
+  if (options.asan && !can_instrument())
+    throw UsageError(
+        "--asan needs AddressSanitizer, which this compiler does not have, or this build is a "
+        "sanitizer's own. With g++ it is the package libasan (Fedora), or part of g++ (Debian)");
   if (options.name.empty()) {
     if (!options.file.empty() || options.hint || options.afresh || options.cut)
       throw UsageError("say which exercise: ./yotta check 10 ...; ./yotta list shows them all");
     return check_all(options);
   }
   const Chosen chosen = choose_exercise(options.name);
+  if (options.asan && chosen.exercise.kernels)
+    throw UsageError(fmt::format(
+        "--asan is not for {}, whose kernels run in the emulator: it checks each address itself",
+        chosen.exercise.id));
   if (options.hint) return hint(options.name);
   if (options.cut) return cut_again(chosen.exercise);
   if (options.afresh && !options.file.empty())

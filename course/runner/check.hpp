@@ -9,13 +9,15 @@ namespace runner {
 struct CheckOptions {
   std::string name;  // "10", "10.3", "collectives"; empty: everything that was begun
   std::string file;  // grade this file; the default is work/NN_topic/<header>
-  // Write the verdict to this file too; "-": to standard output, and the rest to standard error.
-  std::string json;
-  // Show every failure, all that the compiler said and all that the program printed.
-  bool verbose = false;
-  bool hint = false;    // show the next hint of the first open task instead
-  bool afresh = false;  // keep the student's file under another name and start from the starter
-  bool cut = false;     // for authors: cut the starter from the library's header again
+  std::string
+      json;  // write the verdict to this file too; "-": to standard output, and the rest to standard error
+  bool verbose =
+      false;  // show every failure, all that the compiler said and all that the program printed
+  bool asan = false;     // under AddressSanitizer
+  bool no_asan = false;  // not even where exercise.json asks for it, in a second look
+  bool hint = false;     // show the next hint of the first open task instead
+  bool afresh = false;   // keep the student's file under another name and start from the starter
+  bool cut = false;      // for authors: cut the starter from the library's header again
 };
 
 // Returns 0 only when every point was earned (or what was asked for instead was done), 1 when not,

@@ -125,6 +125,15 @@ std::vector<std::string> read_headers(const nlohmann::json& json) {
   return strings(json);
 }
 
+// A field that may be left out.
+bool read_flag(const nlohmann::json& json, const char* field) {
+  if (!json.contains(field)) return false;
+  if (!json.at(field).is_boolean())
+    throw std::runtime_error(
+        fmt::format("\"{}\" must be true or false, not {}", field, json.at(field).dump()));
+  return json.at(field);
+}
+
 Task read_task(const nlohmann::json& json) {
   Task task{json.at("id"), json.at("title"), json.at("points"), {}};
   if (json.contains("weights")) task.weights = json.at("weights").get<std::map<std::string, int>>();
@@ -218,6 +227,10 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     exercise.minutes = json.at("minutes");
     exercise.prerequisites = strings(json.at("prerequisites"));
     exercise.outcomes = strings(json.at("outcomes"));
+    exercise.asan = read_flag(json, "asan");
+    exercise.kernels = read_flag(json, "kernels");
+    if (exercise.asan && exercise.kernels)
+      throw std::runtime_error("\"asan\" and \"kernels\": the emulator checks kernels itself");
     exercise.points_per_hint = json.value("points_per_hint", 0);
     for (const auto& task : json.at("tasks")) exercise.tasks.push_back(read_task(task));
     for (const auto& wrong : json.at("wrong"))

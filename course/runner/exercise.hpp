@@ -50,6 +50,8 @@ struct Exercise {
   std::vector<std::string> headers;
   std::string title, difficulty;
   int minutes = 0;
+  bool asan = false;        // each check runs under AddressSanitizer
+  bool kernels = false;     // of CUDA, which the emulator checks
   int points_per_hint = 0;  // what a hint takes from its task
   std::vector<std::string> prerequisites, outcomes;
   std::vector<Task> tasks;

@@ -11,6 +11,7 @@
 #include <regex>
 
 #include "course/shared/record.hpp"
+#include "runner/memory_error.hpp"
 
 namespace fs = std::filesystem;
 
@@ -50,15 +51,17 @@ struct Run {
 };
 
 Run run_program(const std::string& program, const std::vector<std::string>& words, double seconds,
-                Wall wall) {
+                Wall wall, bool instrumented = false) {
   const std::string key = new_key();
   Limits limits;
   limits.seconds = seconds;
+  limits.instrumented = instrumented;
   const Sandboxed run = run_sandboxed(program, words, key, limits, wall);
   return {read_record(run.record, key), run.ending};
 }
 
-std::string why_it_ended(const Ending& ending, double seconds) {
+std::string why_it_ended(const std::string& program, const Ending& ending, double seconds) {
+  if (const std::string error = memory_error(ending.output, program); !error.empty()) return error;
   if (!ending.stopped.empty()) return ending.stopped;
   if (ending.too_late)
     return fmt::format(
@@ -138,26 +141,27 @@ Grade with_points(const Exercise& exercise, std::vector<CaseResult> cases,
 // Runs the cases, and again without those that end the program. `how`: see
 // course/shared/exercise_main.cpp. `said` receives what the program printed in its first run.
 std::vector<CaseResult> run_cases(const std::string& program, double seconds, Wall wall,
-                                  const std::string& how = "", std::string* said = nullptr) {
+                                  const std::string& how = "", std::string* said = nullptr,
+                                  bool instrumented = false) {
   std::vector<CaseResult> lost;  // the cases that ended the program, in order
   for (;;) {
     std::string without;
     for (const CaseResult& one : lost) without += (without.empty() ? "" : ",") + pattern(one.name);
-    const auto [record, ending] = run_program(program, {without, how}, seconds, wall);
-    if (said != nullptr && lost.empty()) *said = printable(ending.output);
+    const auto [record, ending] = run_program(program, {without, how}, seconds, wall, instrumented);
+    if (said != nullptr && lost.empty()) *said = printable(without_report(ending.output));
     if (record.inside.empty() || lost.size() == 100) {
       std::vector<CaseResult> cases = lost;
       if (record.ended)
         cases.insert(cases.end(), record.cases.begin(), record.cases.end());
       else  // nobody knows whether the lines that are there are all
         cases.push_back({whole_program, false,
-                         printable(why_it_ended(ending, seconds) + "\n" + ending.output)});
+                         printable(why_it_ended(program, ending, seconds) + "\n" + ending.output)});
       std::stable_sort(cases.begin(), cases.end(), [](const CaseResult& a, const CaseResult& b) {
         return a.task() < b.task();
       });
       return cases;
     }
-    lost.push_back({record.inside, false, printable(why_it_ended(ending, seconds))});
+    lost.push_back({record.inside, false, printable(why_it_ended(program, ending, seconds))});
     if (ending.too_late) seconds = std::max(1.0, seconds / 2);  // patience wears out
   }
 }
@@ -169,7 +173,7 @@ std::vector<std::string> case_names(const std::string& program, Wall wall) {
   const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
   if (!record.ended)
     throw CouldNotGrade("the library's program does not list its cases: " +
-                        why_it_ended(ending, patience));
+                        why_it_ended(program, ending, patience));
   std::vector<std::string> names;
   for (const CaseResult& one : record.cases) names.push_back(one.name);
   return names;
@@ -289,7 +293,9 @@ Grade fair_grade(const Exercise& exercise, const std::string& program,
   const std::string before = state_of(exercise.folder);
   const Wall wall = wall_for(library_program);
   std::string output;
-  const std::vector<CaseResult> cases = run_cases(program, seconds, wall, "", &output);
+  const double patient = exercise.asan ? 4 * seconds : seconds;  // instrumented code takes longer
+  const std::vector<CaseResult> cases =
+      run_cases(program, patient, wall, "", &output, exercise.asan);
   if (state_of(exercise.folder) != before)
     throw CouldNotGrade(fmt::format(
         "files in exercises/{} have changed while the student's program ran. Look at them (git "

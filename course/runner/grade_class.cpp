@@ -10,6 +10,7 @@
 
 #include "course/shared/console.hpp"
 #include "runner/gradebook.hpp"
+#include "runner/hidden_cases.hpp"
 #include "runner/json_output.hpp"
 #include "runner/places.hpp"
 #include "runner/process_pool.hpp"
@@ -24,28 +25,6 @@ namespace {
 
 constexpr double check_seconds = 900;  // of one submission: compiling, and every case in time
 constexpr int could_not_grade_some = 3, wrong_usage = 2, was_stopped = 130;
-
-// While it lives, the build has these cases beside the exercises' own.
-class HiddenCases {
- public:
-  explicit HiddenCases(const std::string& folder) {
-    if (!folder.empty() && !fs::is_directory(folder))
-      throw std::runtime_error("there is no folder " + folder);
-    set(folder.empty() ? "" : fs::canonical(folder).string());
-  }
-  ~HiddenCases() { set(""); }
-  HiddenCases(const HiddenCases&) = delete;
-  HiddenCases& operator=(const HiddenCases&) = delete;
-
- private:
-  // A run that was killed may have left its own.
-  static void set(const std::string& folder) {
-    const std::string cache = read_text(YOTTA_BUILD_DIR "/CMakeCache.txt");
-    if (cache.find("YOTTA_HIDDEN:STRING=" + folder + "\n") != std::string::npos) return;
-    const FileLock lock(build_lock());
-    run_limited({"cmake", YOTTA_BUILD_DIR, "-DYOTTA_HIDDEN:STRING=" + folder}, check_seconds);
-  }
-};
 
 // An exercise, and what its submissions are graded by.
 struct GradedExercise {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "course/shared/console.hpp"
 #include "runner/background.hpp"
@@ -15,6 +16,7 @@
 #include "runner/learn_state.hpp"
 #include "runner/process.hpp"
 #include "runner/progress.hpp"
+#include "runner/solution.hpp"
 #include "runner/student_verbs.hpp"
 #include "runner/submission.hpp"
 #include "runner/terminal.hpp"
@@ -113,7 +115,7 @@ class Session {
       for (const std::string& key : terminal.keys(ended)) take({Event::Kind::key, key});
       over_ = over_ || (ended && hung_up_);
       if (!over_ && watch_.saved()) take({Event::Kind::saved});
-      if (!over_ && grading_ && grading_->ended()) take(verdict());
+      if (!over_ && grading_ && grading_->ended()) take_verdict();
     }
   }
 
@@ -151,17 +153,24 @@ class Session {
       set_current_exercise(watched_ = id);
     }
     graded_ = id;
+    second_look_ = false;
     Command words = {"check"};
-    if (!id.empty()) words.insert(words.end(), {id, "--json"});
+    if (!id.empty()) words.insert(words.end(), {id, "--no-asan", "--json"});
     grading_.emplace(words, !id.empty());
   }
 
-  Event verdict() {
+  // Where exercise.json asks for AddressSanitizer, a file that has earned points is looked at once more behind its verdict.
+  void take_verdict() {
     Event event = grading_->verdict();
     event.kind = graded_.empty() ? Event::Kind::graded_all : Event::Kind::graded;
     event.exercise = graded_;
     grading_.reset();
-    return event;
+    const bool earned = std::any_of(event.tasks.begin(), event.tasks.end(),
+                                    [](const auto& task) { return task.points > 0; });
+    const bool again = !graded_.empty() && earned && !std::exchange(second_look_, true) &&
+                       can_instrument() && choose_exercise(graded_).exercise.asan;
+    take(event);
+    if (again && !grading_) grading_.emplace(Command{"check", graded_, "--asan", "--json"}, true);
   }
 
   void note_hint(const std::string& task) {
@@ -179,6 +188,7 @@ class Session {
   Watch watch_;
   std::optional<Background> grading_;
   std::string watched_, graded_;  // exercises
+  bool second_look_ = false;      // what is being graded is, or was, already
   bool over_ = false, hung_up_ = false;
 };
 

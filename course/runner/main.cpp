@@ -50,6 +50,11 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   check->add_flag(
       "-v,--verbose", options.verbose,
       "Show every failure, all that the compiler says and all that your program prints");
+  check->add_flag("--asan", options.asan,
+                  "Run your code under AddressSanitizer: it names the line that reads or writes "
+                  "memory which is not yours");
+  check->add_flag("--no-asan", options.no_asan,
+                  "Leave AddressSanitizer out where an exercise asks for it after the verdict");
   check->add_flag("--hint", options.hint, "Show the next hint for the first open task");
   check->add_flag(
       "--afresh", options.afresh,

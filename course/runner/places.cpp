@@ -61,6 +61,14 @@ bool FileLock::is_free(const std::string& path) {
   return !taken;
 }
 
+std::unique_ptr<FileLock> FileLock::if_free(const std::string& path) {
+  const int file = open_lock(path);
+  if (flock(file, LOCK_EX | LOCK_NB) == 0)
+    return std::unique_ptr<FileLock>(new FileLock(Held{file}));
+  close(file);
+  return nullptr;
+}
+
 std::string build_lock() { return YOTTA_BUILD_DIR "/.lock"; }
 
 RunFolder::RunFolder(const std::string& parent) {

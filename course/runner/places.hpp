@@ -17,8 +17,14 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
   static bool is_free(const std::string& path);
+  // Waits for nobody. Null: somebody else holds it.
+  static std::unique_ptr<FileLock> if_free(const std::string& path);
 
  private:
+  struct Held {
+    int file;
+  };
+  explicit FileLock(Held held) : file_(held.file) {}
   int file_;
 };
 

@@ -37,6 +37,7 @@ struct Limits {
   int64_t record = 4 << 20;           // bytes
   int files = 64;
   int64_t threads = 1000;
+  bool instrumented = false;  // for AddressSanitizer, which needs memory and addresses of its own
 };
 
 struct Sandboxed {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runner/hidden_cases.hpp"
+
 namespace fs = std::filesystem;
 
 namespace runner {
@@ -114,20 +116,53 @@ Words archives_of(const Words& link) {
   return archives;
 }
 
-// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp.
-// Compiled apart, so that what is graded does not depend on it.
+#if defined(__clang__)
+constexpr Compiler compiler = Compiler::clang;
+#else
+constexpr Compiler compiler = Compiler::gcc;
+#endif
+
+// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp. Compiled apart, so that what
+// is graded does not depend on it.
 std::vector<Refusal> refused_constants(const Measure& measure, const std::string& file,
                                        const std::string& folder, Words command) {
-  const std::string text = header_of_constants(measure, read_text(folder + "/solution.d"));
+  const std::string text =
+      header_of_constants(measure, read_text(folder + "/solution.d"), compiler);
   if (text.empty()) return {};
   const std::string header = folder + "/constants.hpp";
   write_text(header, text);
   command.insert(command.end(), {"-include", header, "-Wdeprecated-declarations", "-fsyntax-only"});
+  if (compiler == Compiler::clang) command.push_back("-ferror-limit=0");
   const Ending compiled = compile(command);
-  if (!compiled.well())
+  if (!compiled.well() && compiler == Compiler::gcc)
     throw CouldNotGrade("the compiler did not tell which functions of the library are used:\n" +
                         compiled.output);
   return vet_constants(compiled.output, file);
+}
+
+bool instrumented(const Exercise& exercise) { return exercise.asan && can_instrument(); }
+
+// Of the target exercise_NN_topic_VARIANT, for this file.
+BuildCommands own_commands(const Exercise& exercise, const std::string& variant,
+                           const std::string& file, const RunFolder& folder) {
+  const std::string target = fmt::format("exercise_{}_{}", exercise.id, variant);
+  const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
+  return commands_for(
+      listed.output,
+      fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
+      "exercises/" + target, file, folder.path());
+}
+
+// After the file was vetted as it is.
+Built build_instrumented(const Exercise& exercise, const std::string& file,
+                         const RunFolder& folder) {
+  const BuildCommands commands = own_commands(exercise, "asan", file, folder);
+  const Ending compiled = compile(commands.compile);
+  const Ending linked = compiled.well() ? compile(commands.link) : Ending{};
+  if (!compiled.well() || !linked.well())
+    throw CouldNotGrade("what compiles does not under AddressSanitizer:\n" + compiled.output +
+                        linked.output);
+  return {folder.path() + "/program", compiled.output, ""};
 }
 
 }  // namespace
@@ -181,15 +216,26 @@ Grader build_grader(const Exercise& exercise) {
   const std::string library = fmt::format("exercise_{}_library", exercise.id);
   const std::string starter = fmt::format("exercise_{}_starter", exercise.id);
   const Grader grader{in_build("exercises/" + library), {}};
+  remove_left_hidden_cases();
   if (!fs::exists(grader.library))
     fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
   const FileLock lock(build_lock());
-  const Ending ending = cmake_build({library, starter});
+  Words targets = {library, starter};
+  if (instrumented(exercise)) targets.push_back("yotta_precompiled_asan");
+  const Ending ending = cmake_build(targets);
   if (!ending.well())
     throw CouldNotGrade(fmt::format(
         "the graded cases of {} cannot be built:\n{}", exercise.id,
         ending.output.empty() ? "cmake cannot be started, or it said nothing" : ending.output));
   return {grader.library, known_by_nothing(in_build("exercises/" + starter))};
+}
+
+bool can_instrument() {
+#if defined(YOTTA_HAS_ASAN)
+  return true;
+#else
+  return false;
+#endif
 }
 
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder) {
@@ -199,12 +245,7 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
   const Measure measure = measure_of(exercise);
   std::vector<Refusal> refusals = vet_text(read_text(file), measure);
   if (at_once(refusals)) return {"", "", refusals_text(refusals)};
-  const std::string target = fmt::format("exercise_{}_student", exercise.id);
-  const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
-  const BuildCommands commands =
-      commands_for(listed.output,
-                   fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
-                   "exercises/" + target, file, folder.path());
+  const BuildCommands commands = own_commands(exercise, "student", file, folder);
   Words with_list = commands.compile;
   with_list.insert(with_list.end(), {"-MD", "-MF", folder.path() + "/solution.d"});
   const Ending compiled = compile(with_list);
@@ -225,6 +266,7 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
   for (const Refusal& one : vet_object(object, reference, measure.graded, detours))
     refusals.push_back(one);
   if (!refusals.empty()) return {"", "", refusals_text(refusals)};
+  if (instrumented(exercise)) return build_instrumented(exercise, file, folder);
   const Ending linked = compile(commands.link);
   return {linked.well() ? folder.path() + "/program" : "", compiled.output + linked.output, ""};
 }

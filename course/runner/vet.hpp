@@ -65,12 +65,13 @@ Measure measure_of(const Exercise& exercise);
 // What is wrong with a student's text.
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure);
 
-// For the compiler, before it sees a student's file: a header that declares the library's constexpr
-// functions that the exercise is about once more, as deprecated, and those that call them; empty:
-// there are none. Of the headers among `dependencies`, the compiler's list of what the file
-// includes: no other can be used.
-std::string header_of_constants(const Measure& measure, const std::string& dependencies);
-// What GCC then says of their uses in `file`. Clang ignores such a declaration.
+// For the compiler, before it sees a student's file: a header by which it tells uses of the library's constexpr functions that
+// the exercise is about, and of those that call them; empty: there are none. Of the headers among `dependencies`, the
+// compiler's list of what the file includes: no other can be used.
+enum class Compiler { gcc, clang };
+std::string header_of_constants(const Measure& measure, const std::string& dependencies,
+                                Compiler compiler);
+// What the compiler then says of their uses in `file`.
 std::vector<Refusal> vet_constants(const std::string& log, const std::string& file);
 
 // A symbol of an object file, as `nm -P` lists it.

@@ -1,7 +1,10 @@
-// What the compiler computes leaves no symbol: `constexpr auto t = ring_bytes_sent(4, 0, 10, 8);`
-// above the student's own function of this name calls the library's. So the compiler itself says
-// which function a name means: the library's are declared again with [[deprecated]], and a warning
-// at a line of the student's is a use.
+// What the compiler computes leaves no symbol: `constexpr auto t = ring_bytes_sent(4, 0, 10, 8);` above the student's own
+// function of this name calls the library's. So the compiler itself says which function a name means.
+//
+//     GCC      the library's are declared again with [[deprecated]], and a warning at a line of the student's is a use
+//     Clang    ignores that behind a definition. So the student's lines, and no header, are read with other names for these
+//              functions (a macro each): the student's own are defined under the new name, the library's are not there,
+//              and an error about such a name is a use
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -22,6 +25,7 @@ using Tokens = std::vector<CppToken>;
 
 constexpr const char* include_folder = YOTTA_SOURCE_DIR "/include/";
 constexpr const char* deprecated_as = "GRADED: ";
+constexpr const char* renamed_with = "_of_the_student";
 
 struct ConstexprFunction {
   std::string header;                   // "yotta/comm/collectives.hpp"
@@ -138,15 +142,11 @@ std::map<std::string, std::string> headers_in(const std::string& dependencies) {
   return headers;
 }
 
-}  // namespace
-
-std::string header_of_constants(const Measure& measure, const std::string& dependencies) {
-  const std::map<std::string, std::string> headers = headers_in(dependencies);
-  std::vector<ConstexprFunction> functions;
+// What a student may not use of these functions: what the exercise is about, and what calls it.
+std::vector<ConstexprFunction> watched_of(const std::vector<ConstexprFunction>& functions,
+                                          const Measure& measure) {
   std::set<std::string> own, names;  // names: of what is graded, and of what calls it
   for (const std::string& header : measure.headers) own.insert("yotta/" + header);
-  for (const auto& [header, text] : headers)
-    for (const ConstexprFunction& one : functions_of(header, text)) functions.push_back(one);
   std::set<const ConstexprFunction*> watched;
   for (const ConstexprFunction& one : functions) {
     if (own.count(one.header) == 0 || !is_graded(one.path, measure.graded)) continue;
@@ -160,9 +160,15 @@ std::string header_of_constants(const Measure& measure, const std::string& depen
         if (names.count(call) > 0 && one.name != every_name && watched.insert(&one).second)
           names.insert(one.name);
   }
+  std::vector<ConstexprFunction> all;
+  for (const ConstexprFunction& one : functions)
+    if (watched.count(&one) > 0) all.push_back(one);
+  return all;
+}
+
+std::string deprecated(const std::vector<ConstexprFunction>& functions) {
   std::string text;
   for (const ConstexprFunction& one : functions) {
-    if (watched.count(&one) == 0) continue;
     std::string opening, closing;
     for (const std::string& space : one.namespaces)
       opening += "namespace " + space + " { ", closing += " }";
@@ -172,15 +178,50 @@ std::string header_of_constants(const Measure& measure, const std::string& depen
   return text;
 }
 
+// After all headers, which need the names as they are.
+std::string renamed(const std::vector<ConstexprFunction>& functions,
+                    const std::map<std::string, std::string>& headers) {
+  std::string text;
+  std::set<std::string> names;
+  for (const auto& [header, ignored] : headers) text += "#include \"" + header + "\"\n";
+  for (const ConstexprFunction& one : functions)
+    if (names.insert(one.name).second)
+      text += fmt::format("#define {0} {0}{1}\n", one.name, renamed_with);
+  return text;
+}
+
+// "error: use of undeclared identifier 'f_of_the_student'": f; of GCC's warning: the path behind the mark; "": neither.
+std::string used_in(const std::string& line) {
+  const size_t is = line.find("is deprecated: " + std::string(deprecated_as)),
+               end = line.find(renamed_with);
+  if (is != std::string::npos) {
+    const size_t begin = line.find(deprecated_as, is) + std::string(deprecated_as).size();
+    return line.substr(begin, line.find_first_of(" \n", begin) - begin);
+  }
+  if (end == std::string::npos || line.find(" error: ") == std::string::npos) return "";
+  const size_t begin = line.find_last_of("':", end) + 1;
+  return line.substr(begin, end - begin);
+}
+
+}  // namespace
+
+std::string header_of_constants(const Measure& measure, const std::string& dependencies,
+                                Compiler compiler) {
+  const std::map<std::string, std::string> headers = headers_in(dependencies);
+  std::vector<ConstexprFunction> functions;
+  for (const auto& [header, text] : headers)
+    for (const ConstexprFunction& one : functions_of(header, text)) functions.push_back(one);
+  const std::vector<ConstexprFunction> watched = watched_of(functions, measure);
+  if (watched.empty()) return "";
+  return compiler == Compiler::gcc ? deprecated(watched) : renamed(watched, headers);
+}
+
 std::vector<Refusal> vet_constants(const std::string& log, const std::string& file) {
   std::vector<Refusal> refusals;
   std::set<std::string> said;
   for (const std::string& line : lines_of(log)) {
-    const size_t is = line.find("is deprecated: " + std::string(deprecated_as));
-    if (!line.starts_with(file + ":") || is == std::string::npos) continue;
-    const size_t begin = line.find(deprecated_as, is) + std::string(deprecated_as).size();
-    const std::string name = line.substr(begin, line.find_first_of(" \n", begin) - begin);
-    if (!said.insert(name).second) continue;
+    const std::string name = line.starts_with(file + ":") ? used_in(line) : "";
+    if (name.empty() || !said.insert(name).second) continue;
     refusals.push_back({std::atoi(line.c_str() + file.size() + 1),
                         fmt::format("it uses {}, which this exercise is about, or calls what is: "
                                     "write your own",

@@ -93,13 +93,14 @@ struct Attack {
 
 // One run of a cheat in the sandbox.
 Attack attack(const std::string& cheat, Wall wall, double seconds = 10,
-              const std::string& target = "") {
+              const std::string& target = "", bool instrumented = false) {
   setenv("YOTTA_CHEAT", cheat.c_str(), 1);
   setenv("YOTTA_CHEAT_TARGET", target.c_str(), 1);
   const std::string key = "000102030405060708090a0b0c0d0e0f";
   Limits limits;
   limits.seconds = seconds;
-  limits.memory = 256 << 20;
+  limits.memory = instrumented ? 64 << 20 : 256 << 20;
+  limits.instrumented = instrumented;
   const auto start = std::chrono::steady_clock::now();
   const Sandboxed run =
       run_sandboxed(from_ctest("YOTTA_CHEATING_PROGRAM"), {"", ""}, key, limits, wall);
@@ -362,6 +363,31 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK_FALSE(is_detour("_ZN5yotta4fail"));
 }
 
+TEST_CASE("Clang tells uses of what it computes by names that only the student's lines have") {
+  const Measure measure = measure_of(ring());
+  const std::string headers = "a.o: /x/include/yotta/comm/collectives_ring.hpp \\\n b.hpp\n";
+  const std::string text = header_of_constants(measure, headers, Compiler::clang);
+  const size_t included = text.find("#include \"yotta/comm/collectives_ring.hpp\"\n"),
+               renamed = text.find("#define ring_bytes_sent ring_bytes_sent_of_the_student\n");
+  REQUIRE(renamed != text.npos);
+  CHECK(included < renamed);
+  CHECK(contains(text, "#define all_reduce_ring_sent all_reduce_ring_sent_of_the_student\n"));
+  CHECK_FALSE(contains(text, "#define wrap "));
+  CHECK(header_of_constants(measure, "a.o: b.hpp\n", Compiler::clang) == "");
+  // What clang 19 says of a table that the library computes, in the three ways to name it.
+  const auto why = [](const std::string& says) {
+    return refusals_text(vet_constants("/mine.hpp:54:39: error: " + says + "\n", "/mine.hpp"));
+  };
+  CHECK(contains(why("use of undeclared identifier 'ring_bytes_sent_of_the_student'; did you mean "
+                     "'exercise::Solution::ring_bytes_sent_of_the_student'?"),
+                 "line 54: it uses ring_bytes_sent, which this exercise is about"));
+  CHECK(contains(why("no member named 'ring_bytes_sent_of_the_student' in namespace 'yotta'"),
+                 "it uses ring_bytes_sent,"));
+  CHECK(contains(why("no member named 'all_reduce_ring_sent_of_the_student' in namespace 'yotta'"),
+                 "it uses all_reduce_ring_sent,"));
+  CHECK(why("constexpr variable 'table' must be initialized by a constant expression") == "");
+}
+
 TEST_CASE("what is graded: the parts to write, and what calls them") {
   const auto of = [](const char* id) {
     return names_of_parts(variant_of(read_exercise(YOTTA_SOURCE_DIR, id), "starter"));
@@ -394,7 +420,8 @@ TEST_CASE("a function that calls what the exercise is about is refused") {
 
 TEST_CASE("who ends the program has lost the case, not the grader") {
   on_each_wall([](Wall wall) {
-    for (const char* const cheat : {"exit", "_exit", "quick_exit", "abort", "exit before main"}) {
+    for (const char* const cheat :
+         {"exit", "_exit", "quick_exit", "abort", "exit before main", "exit in a destructor"}) {
       CAPTURE(cheat);
       check_earns_nothing(attack(cheat, wall));
     }
@@ -473,6 +500,18 @@ TEST_CASE("no memory is held where nobody counts it") {
     CHECK(said("hold tables of pages") == "no room\n");
     const std::string files = said("flood with files");
     CHECK_MESSAGE((files == "0 MB are written\n" || files == "1 MB are written\n"), files);
+  });
+}
+
+TEST_CASE("memory and threads have an end too where AddressSanitizer needs addresses without one") {
+  on_each_wall([](Wall wall) {
+    const auto stopped = [&](const char* cheat) {
+      return attack(cheat, wall, 60, "", /*instrumented=*/true).ending.stopped;
+    };
+    CHECK(contains(stopped("hold memory"), "of memory"));
+    CHECK(contains(stopped("hold tables of pages"), "of memory"));
+    CHECK(contains(stopped("start threads"), "threads"));
+    CHECK(attack("hold forgotten memory", wall, 60, "", true).ending.output == "0 MB are held\n");
   });
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "runner/grade.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
+#include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
@@ -311,6 +313,45 @@ TEST_CASE("deleting not_done earns nothing") {
     text = replaced(text, fmt::format("not_done(\"{}\");", part), "");
   const Ending ending = student.check_text(text);
   CHECK_MESSAGE(contains(ending.output, "\n0 of 100 points\n"), ending.output);
+}
+
+TEST_CASE(
+    "memory that was freed is found under AddressSanitizer, with its lines, and else it passes") {
+  const Exercise numbers = read_exercise(YOTTA_SOURCE_DIR, "01_numbers");
+  const std::string right = variant_of(numbers, "library"), end = "  // end of exercise 01.5";
+  const std::string gone =
+      "  const float* freed = nullptr;\n"
+      "  {\n"
+      "    const Tensor mine = Tensor::zeros({100});\n"
+      "    freed = mine.data<float>();\n"
+      "  }\n"
+      "  if (freed[50] == 77) return 0;\n";
+  std::string wrong = replaced(right, "#include <string>\n",
+                               "#include <string>\n\n#include \"yotta/core/tensor.hpp\"\n");
+  wrong = replaced(wrong, end, gone + end);
+  const Student student(numbers);
+  CHECK(student.check_text(wrong).status == 0);
+
+  const auto check = [&](const std::string& text) {
+    write_text(student.file(), text);
+    return student.check("--asan");
+  };
+  const Ending found = check(wrong);
+  if (contains(found.output, "--asan needs AddressSanitizer"))
+    YOTTA_NOT_RUN("no AddressSanitizer for a student's file alone");
+  CAPTURE(found.output);
+  CHECK(found.status == 1);
+  const auto line = [&](const std::string& text) {
+    const std::string before = wrong.substr(0, wrong.find(text));
+    return std::count(before.begin(), before.end(), '\n') + 1;
+  };
+  CHECK(contains(found.output, fmt::format("line {} (in 01.5) reads 4 bytes of memory that was "
+                                           "freed:\n    if (freed[50] == 77) return 0;",
+                                           line("  if (freed[50]"))));
+  CHECK(contains(found.output, fmt::format("allocated in line {} (in 01.5)", line("Tensor mine"))));
+  CHECK(contains(found.output, "85 of 100 points"));
+  CHECK_FALSE(contains(found.output, "==ERROR"));
+  CHECK(check(right).status == 0);
 }
 
 TEST_CASE("what was asked for wrongly ends with status 2, and says how") {

@@ -146,6 +146,28 @@ TEST_CASE("exercise.json names one header, or several; the file is called as the
   }
 }
 
+TEST_CASE("exercise.json says whether checks run under AddressSanitizer, true or false") {
+  const yotta_test::TemporaryFolder root;
+  const auto read = [&](const std::string& fields) {
+    write_text(root / "exercises/07_sums/exercise.json",
+               R"({"title": "", "minutes": 1, "difficulty": "easy", "prerequisites": [],
+                   "outcomes": [], "wrong": [], "tasks": [], "header": "a.hpp")" +
+                   fields + "}");
+    try {
+      return std::string(read_exercise(root.path(), "07_sums").asan ? "yes" : "no");
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK(read("") == "no");
+  CHECK(read(R"(, "asan": false)") == "no");
+  CHECK(read(R"(, "asan": true)") == "yes");
+  CHECK(yotta_test::contains(read(R"(, "asan": "yes")"),
+                             "07_sums/exercise.json: \"asan\" must be true or false, not \"yes\""));
+  CHECK(yotta_test::contains(read(R"(, "asan": true, "kernels": true)"),
+                             "the emulator checks kernels itself"));
+}
+
 TEST_CASE("the worked example's starter is a fresh cut") {
   const std::string example = YOTTA_SOURCE_DIR "/docs/example/";
   CHECK(read_text(example + "exercises/32_gossip/gossip.hpp") ==

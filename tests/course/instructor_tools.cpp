@@ -2,8 +2,11 @@
 // differ from term to term.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,6 +18,7 @@
 #include "runner/grade.hpp"
 #include "runner/handout.hpp"
 #include "runner/handout_header.hpp"
+#include "runner/hidden_cases.hpp"
 #include "runner/similarity.hpp"
 #include "runner/submissions.hpp"
 #include "support/longest_wait.hpp"
@@ -442,6 +446,41 @@ TEST_CASE("a key chooses numbers of the cases, always the same") {
   unsetenv("YOTTA_VARIANT");
 }
 
+TEST_CASE("cases that a killed run has left leave the build, and those of a running one stay") {
+  const TemporaryFolder folder;
+  const std::string build = folder / "build", cases = fs::canonical(folder.path()) / "cases";
+  write_text(folder / "CMakeLists.txt",
+             "cmake_minimum_required(VERSION 3.20)\nproject(hidden NONE)\n"
+             "set(YOTTA_HIDDEN \"\" CACHE STRING \"\")\n");
+  fs::create_directories(cases);
+  REQUIRE(run_limited({"cmake", "-S", folder.path(), "-B", build}, longest_wait).well());
+  const auto hidden = [&] {
+    const std::string cache = read_text(build + "/CMakeCache.txt"), name = "YOTTA_HIDDEN:STRING=";
+    const size_t begin = cache.find(name) + name.size();
+    return cache.substr(begin, cache.find('\n', begin) - begin);
+  };
+  { const HiddenCases graded(cases, build); }
+  CHECK(hidden() == "");
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t killed = fork();
+  if (killed == 0) {
+    const HiddenCases graded(cases, build);
+    if (write(ready[1], "!", 1) == 1) pause();
+    _exit(1);
+  }
+  char one = 0;
+  REQUIRE(read(ready[0], &one, 1) == 1);
+  close(ready[0]), close(ready[1]);
+  remove_left_hidden_cases(build);
+  CHECK(hidden() == cases);
+  kill(killed, SIGKILL);
+  waitpid(killed, nullptr, 0);
+  CHECK(hidden() == cases);
+  remove_left_hidden_cases(build);
+  CHECK(hidden() == "");
+}
+
 TEST_CASE("a class is graded with cases that it has not seen, and by a key" *
           doctest::test_suite("long")) {
   const TemporaryFolder folder;
@@ -466,4 +505,13 @@ TEST_CASE("a class is graded with cases that it has not seen, and by a key" *
   CHECK(cases("--variant autumn") == usual);
   CHECK(cases(fmt::format("--hidden '{}/hidden'", at)) == usual + 1);
   CHECK(cases("") == usual);
+  // A run that was killed has left its cases.
+  REQUIRE(run_limited({"cmake", YOTTA_BUILD_DIR, "-DYOTTA_HIDDEN:STRING=" + at + "/hidden"}, 600)
+              .well());
+  const Ending checked = runner_verb(
+      fmt::format("check 10 --file '{0}/class/ann/10_collectives/{1}' --json '{0}/v.json'", at,
+                  ring.file_name()),
+      600);
+  REQUIRE_MESSAGE(checked.status == 0, checked.output);
+  CHECK(nlohmann::json::parse(read_text(at + "/v.json")).at("cases").size() == usual);
 }

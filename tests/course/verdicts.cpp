@@ -1,5 +1,5 @@
-// Points, messages and compile errors of `./yotta check`, from records and logs that are made up
-// here.
+// Points, messages and compile errors of `./yotta check`, from records and logs that are made up here.
+#include "runner/memory_error.hpp"
 #include "runner/salvage.hpp"
 #include "runner/verdict.hpp"
 
@@ -455,4 +455,46 @@ TEST_CASE("the verdict names the hints that were read") {
   CHECK(contains(verdict_text(exercise, verdict), "Hints read: 7.1: 1 of 2\n"));
   CHECK(verdict_json(exercise, verdict)["hints"] ==
         nlohmann::json::parse(R"([{"task": "7.1", "read": 1, "of": 2, "hints": ["first"]}])"));
+}
+
+TEST_CASE("AddressSanitizer's report is read in the words of all its versions") {
+  const std::string before = "mine\n", stack =
+                                           "    #0 0x7f01  (/lib/libasan.so.8+0x4768)\n"
+                                           "    #1 0x5501  (/a b/run.x/program+0x5b4b)\n";
+  const auto report = [&](const std::string& what, const std::string& how,
+                          const std::string& more) {
+    return before + "====\n==2==ERROR: AddressSanitizer: " + what + " 0x60 at pc 0x7f\n" + how +
+           stack + more;
+  };
+  const MemoryReport freed = memory_report(
+      report("heap-use-after-free on address", "READ of size 4 at 0x60 thread T0\n",
+             "0x60 is located 12 bytes inside of 40-byte region [0x5a,0x7c)\n"
+             "freed by thread T0 here:\n    #0 0x5502 (/r/program+0x1f) (BuildId: 12ab)\n"
+             "previously allocated by thread T0 here:\n    #0 0x5503 (/r/program+0x2f)\n"
+             "Thread T1 created by T0 here:\n    #0 0x5503 (/r/program+0x3f)\n"));
+  CHECK(freed.kind == "heap-use-after-free");
+  CHECK(freed.access == "reads");
+  CHECK(freed.bytes == 4);
+  CHECK(freed.here == MemoryReport::Stack{"", "0x5b4b"});
+  CHECK(freed.freed == MemoryReport::Stack{"0x1f"});
+  CHECK(freed.allocated == MemoryReport::Stack{"0x2f"});
+  for (const auto& [located, says] : std::vector<std::pair<std::string, std::string>>{
+           {"0 bytes to the right of 40-byte", "right behind a block of 40 bytes"},
+           {"4 bytes after 40-byte", "4 bytes behind a block of 40 bytes"},
+           {"8 bytes to the left of 12-byte", "8 bytes before a block of 12 bytes"}}) {
+    const std::string text = report("heap-buffer-overflow on address", "WRITE of size 8 at 0x60\n",
+                                    "0x60 is located " + located + " region [0x5a,0x7c)\n");
+    CHECK(memory_report(text).beside == says);
+    CHECK(contains(memory_error(text, "/no/program"),
+                   "the library or a test writes 8 bytes, " + says));
+    CHECK(without_report(text) == before);
+  }
+  CHECK(contains(memory_error(report("attempting double-free on", "", ""), "/no/program"),
+                 "frees memory that was freed before\n(AddressSanitizer: double-free)"));
+  CHECK(contains(memory_error(report("SEGV on unknown address",
+                                     "The signal is caused by a READ memory access.\n", ""),
+                              "/no/program"),
+                 "reads an address that is nobody's"));
+  CHECK(memory_error("AddressSanitizer\n", "/no/program") == "");
+  CHECK(without_report(before) == before);
 }

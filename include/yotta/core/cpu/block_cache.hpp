@@ -3,7 +3,8 @@
 // A training step allocates the same sizes again and again. Fresh pages from the operating system
 // cost more than the arithmetic of a small layer (about 0.25 us for each 4 KiB page, the first time
 // it is touched), so blocks are kept in bins by size and handed out again, as PyTorch's caching
-// allocator does. Under AddressSanitizer nothing is kept, so that use after free is seen.
+// allocator does. Under AddressSanitizer nothing is kept, so that use after free is seen. A program
+// of which only a part is instrumented says so itself: keep_nothing().
 #pragma once
 
 #if defined(__linux__)
@@ -11,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <map>
@@ -62,10 +64,13 @@ class BlockCache {
   }
 
   void give(void* block, int64_t bytes) {
-    if (YOTTA_ASAN) return free_block(block, rounded(bytes));
+    if (YOTTA_ASAN || !keeps_) return free_block(block, rounded(bytes));
     const std::lock_guard lock(mutex_);
     bins_[rounded(bytes)].push_back(block);
   }
+
+  // From now on each block that is given goes back to the system, in all caches.
+  static void keep_nothing() { keeps_ = false; }
 
   // Hand every free block back to the system.
   void release() {
@@ -95,6 +100,7 @@ class BlockCache {
   }
   void free_block(void* block, int64_t size) const { ::operator delete(block, alignment(size)); }
 
+  static inline std::atomic<bool> keeps_ = true;
   bool large_pages_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<void*>> bins_;
