@@ -377,6 +377,9 @@ TEST_CASE("the shells' completions are fresh, and complete verbs, options and ex
   CHECK(completed("check --fi") == "--file\n");
   CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4\n");
   CHECK(completed("reset 03") == "03 03_matmul\n");
+  CHECK(contains(completed("hint ''"), "10_collectives"));  // tasks only once a number was begun
+  CHECK_FALSE(contains(completed("hint ''"), "10.1"));
+  CHECK(completed("check 10 --file ''") == "\n");  // the shell's own: files
   CHECK(completed("lesson tens") == "\n");
   CHECK(contains(completed("lesson 0"), "04_tensor_cores"));
   CHECK(contains(completed("bench matm"), "matmul"));
