@@ -110,7 +110,8 @@ TEST_CASE("the starter is a fresh cut of the library's header, with a part for e
   CHECK_MESSAGE(fresh, fmt::format("run ./yotta check {} --cut", exercise.number()));
   std::vector<std::string> tasks, parts = marked_parts(header);
   for (const Task& task : exercise.tasks) tasks.push_back(task.id);
-  std::sort(parts.begin(), parts.end());  // a header may have them in another order
+  std::sort(parts.begin(), parts.end());  // a header may have them in another order, and 25.10
+  std::sort(tasks.begin(), tasks.end());  // comes before 25.2 here
   CHECK(parts == tasks);
 }
 
