@@ -102,7 +102,7 @@ void show_list(State& state) {
   state.chosen = here == list.end() ? 0 : static_cast<size_t>(here - list.begin());
 }
 
-// A letter of the search, which follows "/" in the list.
+// A character of the search, which follows "/" in the list.
 void type(State& state, const std::string& key) {
   state.chosen = 0;
   if (key == "enter" || key == "escape") state.typing = false;

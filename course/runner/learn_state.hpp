@@ -17,6 +17,9 @@ struct Task {
   bool solved = false;
   std::vector<std::string> hints;
   int hints_read = 0;
+  int minutes = 0;
+  std::string difficulty = {};
+  std::vector<std::string> needs = {};  // tasks whose parts it uses
 };
 
 struct Exercise {

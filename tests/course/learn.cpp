@@ -149,6 +149,15 @@ constexpr const char* restored = "\033[?25h\033[?1049l";
 
 }  // namespace
 
+TEST_CASE("a task's page says its minutes, how difficult it is and which tasks it uses") {
+  State state = two_exercises();
+  Task& task = state.exercises[0].tasks[1];
+  task.minutes = 10, task.difficulty = "medium", task.needs = {"07.1"};
+  state.task = 1;
+  CHECK(contains(page_text(state, 100),
+                 "07.2: a task (50 points, 10 minutes, medium)\nIt uses 07.1.\n"));
+}
+
 TEST_CASE("it begins where the student was, or at the first exercise that is not complete") {
   std::vector<Exercise> all = two_exercises().exercises;
   CHECK(begin_at(all, "10_rings").at == 1);
