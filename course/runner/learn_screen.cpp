@@ -112,7 +112,7 @@ Lines head(const State& state, int width, int height) {
 
 // What was not written yet fails: that is how it begins.
 std::string welcome(const State& state) {
-  if (!state.graded || !state.compiled || state.exercise().points() > 0) return "";
+  if (!state.graded || !state.compiled || state.saved || state.exercise().points() > 0) return "";
   return fmt::format(
       "That it fails is expected: nothing is written yet. Read the first message, write the part "
       "between its marks in {}, and save. It is graded again by itself.\n\n",
@@ -134,8 +134,10 @@ std::string short_verdict(const State& state) {
     const bool again_empty = line.empty() && (text.empty() || text.ends_with("\n\n"));
     if (!is_shown_elsewhere(state, line) && !again_empty) text += line + "\n";
   }
-  static const std::regex option(": -v shows them");  // here a key does
-  return std::regex_replace(text, option, ": e shows them");
+  // Here a key shows them, and the table stands above.
+  static const std::regex option(": -v shows them"), table(", and was graded:\n");
+  return std::regex_replace(std::regex_replace(text, option, ": e shows them"), table,
+                            ", and was graded.\n");
 }
 
 // What the README's table of tasks says of one: the cell after its number.
@@ -301,7 +303,7 @@ std::string plain_markdown(const std::string& text) {
   static const std::regex link(R"(!?\[([^\]]*)\]\([^)]*\))"),
       marks(R"(\*\*|`|^#+ +|</?(details|summary|sub|sup)>)"),
       stress(R"((^|[ (])\*([^ *]|[^ *][^*]*[^ *])\*)"), table_rule(R"(^\|[-|: ]+$)"),
-      row(R"(^\| *(.*?) *\|$)"), cell(R"( +\| +)");
+      row(R"(^\| *(.*?) *\|$)"), cell(R"( +\| +)"), bar(R"(\\\|)");
   std::string plain;
   bool code = false, paragraph = false;  // a paragraph's lines become one, and an item's
   for (const std::string& line : lines_of(text)) {
@@ -318,7 +320,8 @@ std::string plain_markdown(const std::string& text) {
     words = std::regex_replace(words, link, "$1");
     words = std::regex_replace(std::regex_replace(words, marks, ""), stress, "$1$2");
     if (words.starts_with("|"))
-      words = std::regex_replace(std::regex_replace(words, row, "$1"), cell, " │ ");
+      words = std::regex_replace(
+          std::regex_replace(std::regex_replace(words, row, "$1"), cell, " │ "), bar, "|");
     if (words.empty() && (plain.empty() || plain.ends_with("\n\n"))) continue;
     const size_t first = std::min(words.find_first_not_of(' '), words.size());
     const bool item = item_words(words) > 0;

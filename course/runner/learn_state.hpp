@@ -47,6 +47,7 @@ struct State {
 
   bool grading = false;
   bool graded = false, compiled = true;  // the last verdict
+  bool saved = false;                    // the file, since this exercise is shown
   std::string verdict,
       log;  // of the exercise that is shown: what to mend first, and all that was said; empty: none yet
   std::string note;           // one line for what just happened
