@@ -59,20 +59,30 @@ library() {
   if header "$2"; then report "$1" works "$2"; else report "$1" missing "$2 is not there" "apt-get install $3"; fi
 }
 
-# feature NAME DETAIL PACKAGES CHECK...: one that can be left out.
+# feature NAME DETAIL PACKAGES CHECK...: one that can be left out. The check prints what is missing.
 feature() {
   name=$1 detail=$2 packages=$3
   shift 3
-  if "$@" >/dev/null 2>&1; then report "$name" works "$detail"; else
-    report "$name" off "$detail" "apt-get install $packages"
+  lack=$("$@")
+  if [ -z "$lack" ]; then report "$name" works "$detail"; else
+    report "$name" off "$detail; not there:$lack" "apt-get install $packages"
   fi
 }
+commands() { for each in "$@"; do have "$each" || printf ' %s' "$each"; done; }
+packages() { for each in "$@"; do installed "$each" || printf ' %s' "$each"; done; }
+headers() { for each in "$@"; do header "$each" || printf ' %s' "$each"; done; }
 
-zmq() { installed libzmq3-dev && installed cppzmq-dev; }
-open_mpi() { have mpirun && have mpicxx; }
-sandbox() { bwrap --ro-bind / / --unshare-all true; }
-repl() { have clang++-19 && have clang-repl-19; }
-tokens() { header pcre2.h && header utf8proc.h; }
+sandbox_state() {
+  about="exercises run shut off from the rest of the machine"
+  if ! have bwrap; then
+    report sandbox off "$about; not there: bwrap" "apt-get install bubblewrap"
+  elif bwrap --ro-bind / / --unshare-all true >/dev/null 2>&1; then
+    report sandbox works "$about"
+  else
+    report sandbox off "bwrap is there, and may make no namespaces here: exercises run behind seccomp or limits" \
+      "nothing needs to be done; in a container: docs/installing.md"
+  fi
+}
 
 gpu_state() {
   if ! have nvcc; then
@@ -129,14 +139,14 @@ every_state() {
   library CLI11 CLI/CLI.hpp libcli11-dev
   library nlohmann-json nlohmann/json.hpp nlohmann-json3-dev
   library doctest doctest/doctest.h doctest-dev
-  feature tcp "ranks that are processes: --comm tcp" "libzmq3-dev cppzmq-dev" zmq
-  feature mpi "ranks under MPI: --comm mpi" "openmpi-bin libopenmpi-dev" open_mpi
-  feature notebooks "clang-repl 19 runs cells; JupyterLab: ./yotta notebook" "clang-19 clang-tools-19" repl
-  feature tokenizers "tokens of models from elsewhere: train --load" "libpcre2-dev libutf8proc-dev" tokens
-  feature openblas "what the matmul's benchmark measures against" libopenblas-dev installed libopenblas-dev
-  feature sandbox "exercises run shut off from the rest of the machine" bubblewrap sandbox
-  feature slides "./yotta slides" pandoc have pandoc
-  feature ccache "builds again in seconds" ccache have ccache
+  feature tcp "ranks that are processes: --comm tcp" "libzmq3-dev cppzmq-dev" packages libzmq3-dev cppzmq-dev
+  feature mpi "ranks under MPI: --comm mpi" "openmpi-bin libopenmpi-dev" commands mpirun mpicxx
+  feature notebooks "cells of the C++ notebooks: ./yotta notebook" "clang-19 clang-tools-19" commands clang++-19 clang-repl-19
+  feature tokenizers "tokens of models from elsewhere: train --load" "libpcre2-dev libutf8proc-dev" headers pcre2.h utf8proc.h
+  feature openblas "what the matmul's benchmark measures against" libopenblas-dev packages libopenblas-dev
+  sandbox_state
+  feature slides "./yotta slides" pandoc commands pandoc
+  feature ccache "builds again in seconds" ccache commands ccache
   gpu_state
 }
 

@@ -3,8 +3,12 @@
 _yotta_folders() { (cd "$1/$2" 2>/dev/null && for each in [0-9][0-9]_*/; do echo "${each%%_*}" "${each%/}"; done); }
 _yotta_exercises() { _yotta_folders "$1" exercises; }
 _yotta_lessons() { _yotta_folders "$1" lessons; }
-_yotta_tasks() { _yotta_exercises "$1"; sed -n 's/.*"id": "\([0-9.]*\)".*/\1/p' "$1"/exercises/*/exercise.json; }
+_yotta_tasks() {
+  _yotta_exercises "$1"
+  case $2 in [0-9]*) sed -n 's/.*"id": "\([0-9.]*\)".*/\1/p' "$1"/exercises/*/exercise.json ;; esac
+}
 _yotta_benchmarks() { (cd "$1/bench" && for each in *.cpp; do echo "${each%.cpp}"; done); }
+_yotta_takes_a_file() { case $1 in --file | --json | --out | --html | --hidden | --against) true ;; *) false ;; esac; }
 _yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*' | sort -u; }
 
 _yotta() {
@@ -14,7 +18,7 @@ _yotta() {
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
-    check) words="--help --file --json --verbose --asan --no-asan --hint --afresh --cut $(_yotta_tasks "$root" check)" ;;
+    check) words="--help --file --json --verbose --asan --no-asan --hint --afresh --cut $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
     collect) words="--help --out" ;;
     doctor) words="--help --json --packages" ;;
@@ -22,7 +26,7 @@ _yotta() {
     grade) words="--help --out --json --exercises --jobs --hidden --variant --visibility" ;;
     handout) words="--help --exercises --out --native --no-check" ;;
     help) words="" ;;
-    hint) words="--help $(_yotta_tasks "$root" hint)" ;;
+    hint) words="--help $(_yotta_tasks "$root" "$word")" ;;
     learn) words="--help --poll --watch $(_yotta_exercises "$root" learn)" ;;
     lesson) words="--help --json $(_yotta_lessons "$root" lesson)" ;;
     list) words="--help --json" ;;
@@ -37,6 +41,7 @@ _yotta() {
     train) words="$(_yotta_options "$root" train)" ;;
     esac
   fi
+  if _yotta_takes_a_file "${COMP_WORDS[COMP_CWORD - 1]}"; then words=; fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))
 }
 complete -o default -F _yotta yotta ./yotta

@@ -46,7 +46,7 @@ std::string quieter(const std::string& line) {
   static const std::regex noise(R"(, std::allocator<[^<>]*(<[^<>]*>)?[^<>]*> ?)");
   static const std::regex text(R"(std::__cxx11::basic_string<char>)"),
       inline_name("std::__[a-z0-9]+::");
-  constexpr size_t most = 2000;  // letters: longer lines are cut, which keeps the search short
+  constexpr size_t most = 2000;  // characters: longer lines are cut, which keeps the search short
   const std::string plain = std::regex_replace(line.substr(0, most), text, "std::string");
   return std::regex_replace(std::regex_replace(plain, noise, ""), inline_name, "std::");
 }
@@ -95,7 +95,7 @@ class Reader {
     return asked_ > 0 ? asked_ : included_;
   }
   void note(const std::string& line) {
-    constexpr size_t enough = 4000;  // letters
+    constexpr size_t enough = 4000;  // characters
     if (!asleep_ && !errors_.empty() && errors_.back().said.size() < enough)
       errors_.back().said += quieter(line) + "\n";
   }

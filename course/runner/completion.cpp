@@ -18,18 +18,24 @@ std::string follows(const std::string& verb) {
       {"predict", "lessons"}, {"slides", "lessons"}, {"bench", "benchmarks"},
       {"train", "options"},   {"plan", "options"},   {"tour", "options"}};
   const auto found = follow.find(verb);
+  if (found != follow.end() && found->second == "tasks")
+    return "$(_yotta_tasks \"$root\" \"$word\")";
   if (found != follow.end()) return fmt::format("$(_yotta_{} \"$root\" {})", found->second, verb);
   if (verb == "exercise") return "new verify";
   return verb == "test" ? "release clang asan tsan" : "";
 }
 
-// The same in both shells.
+// The same in both shells. Tasks are offered where a number was begun: all of them would fill the screen.
 constexpr const char* lists = R"shell(
 _yotta_folders() { (cd "$1/$2" 2>/dev/null && for each in [0-9][0-9]_*/; do echo "${each%%_*}" "${each%/}"; done); }
 _yotta_exercises() { _yotta_folders "$1" exercises; }
 _yotta_lessons() { _yotta_folders "$1" lessons; }
-_yotta_tasks() { _yotta_exercises "$1"; sed -n 's/.*"id": "\([0-9.]*\)".*/\1/p' "$1"/exercises/*/exercise.json; }
+_yotta_tasks() {
+  _yotta_exercises "$1"
+  case $2 in [0-9]*) sed -n 's/.*"id": "\([0-9.]*\)".*/\1/p' "$1"/exercises/*/exercise.json ;; esac
+}
 _yotta_benchmarks() { (cd "$1/bench" && for each in *.cpp; do echo "${each%.cpp}"; done); }
+_yotta_takes_a_file() { case $1 in --file | --json | --out | --html | --hidden | --against) true ;; *) false ;; esac; }
 _yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- '--[a-z][a-z-]*' | sort -u; }
 )shell";
 
@@ -44,6 +50,7 @@ _yotta() {
     case ${COMP_WORDS[1]} in
 @cases@    esac
   fi
+  if _yotta_takes_a_file "${COMP_WORDS[COMP_CWORD - 1]}"; then words=; fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))
 }
 complete -o default -F _yotta yotta ./yotta
@@ -55,7 +62,7 @@ constexpr const char* zsh_script =
 # Written by build/release/course/runner completion.
 @lists@
 _yotta() {
-  local root=${${~words[1]}:A:h} list=
+  local root=${${~words[1]}:A:h} word=$words[CURRENT] list=
   local -a verbs=(
 @names@  )
   if (( CURRENT == 2 )); then
@@ -64,8 +71,8 @@ _yotta() {
   fi
   case $words[2] in
 @cases@  esac
-  compadd -- ${=list}
-  _files
+  if _yotta_takes_a_file "$words[CURRENT-1]"; then list=; fi
+  compadd -- ${=list} || _files
 }
 _yotta "$@"
 )shell";
@@ -113,9 +120,7 @@ std::string bash_completion(const std::vector<VerbWords>& verbs) {
 std::string zsh_completion(const std::vector<VerbWords>& verbs) {
   std::string names;
   for (const VerbWords& verb : verbs) {
-    std::string about = verb.about;
-    std::erase(about, '\'');
-    names += fmt::format("    '{}:{}'\n", verb.name, about);
+    names += fmt::format("    \"{}:{}\"\n", verb.name, verb.about);
   }
   return filled(zsh_script, names, cases_of(verbs, "list"));
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -134,8 +135,33 @@ bool read_flag(const nlohmann::json& json, const char* field) {
   return json.at(field);
 }
 
-Task read_task(const nlohmann::json& json) {
+// Adds what tasks need to what the tasks need that use them.
+void close_needs(std::vector<Task>& tasks) {
+  std::map<std::string, std::set<std::string>> needs;
+  for (const Task& task : tasks) needs[task.id].insert(task.needs.begin(), task.needs.end());
+  for (size_t times = 0; times < tasks.size(); ++times)
+    for (auto& [id, all] : needs)
+      for (const std::string& used : std::set<std::string>(all)) {
+        if (needs.count(used) == 0)
+          throw std::runtime_error(fmt::format("task {} needs {}, and there is none", id, used));
+        all.insert(needs[used].begin(), needs[used].end());
+      }
+  for (Task& task : tasks) {
+    if (needs[task.id].count(task.id) > 0)
+      throw std::runtime_error(fmt::format("task {} needs itself", task.id));
+    task.needs.clear();
+    for (const Task& other : tasks)
+      if (needs[task.id].count(other.id) > 0) task.needs.push_back(other.id);
+  }
+}
+
+// "difficulty" may be left out: a warm-up is easy, another task as difficult as its exercise.
+Task read_task(const nlohmann::json& json, const std::string& difficulty) {
   Task task{json.at("id"), json.at("title"), json.at("points"), {}};
+  if (json.contains("needs")) task.needs = strings(json.at("needs"));
+  task.minutes = json.value("minutes", 0);
+  task.difficulty =
+      json.value("difficulty", task.title.starts_with("warm-up: ") ? "easy" : difficulty);
   if (json.contains("weights")) task.weights = json.at("weights").get<std::map<std::string, int>>();
   for (const auto& [name, weight] : task.weights) {
     if (!name.starts_with(task.id + ":"))
@@ -232,7 +258,10 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     if (exercise.asan && exercise.kernels)
       throw std::runtime_error("\"asan\" and \"kernels\": the emulator checks kernels itself");
     exercise.points_per_hint = json.value("points_per_hint", 0);
-    for (const auto& task : json.at("tasks")) exercise.tasks.push_back(read_task(task));
+    for (const auto& task : json.at("tasks"))
+      exercise.tasks.push_back(read_task(task, exercise.difficulty));
+    if (exercise.tasks.size() == 1) exercise.tasks[0].minutes = exercise.minutes;
+    close_needs(exercise.tasks);
     for (const auto& wrong : json.at("wrong"))
       exercise.wrong.push_back({wrong.at("name"), wrong.at("about"), wrong.at("rejected_by"),
                                 strings(wrong.at("says"))});

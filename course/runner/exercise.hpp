@@ -30,6 +30,9 @@ struct Task {
   std::string title;
   int points = 0;
   std::map<std::string, int> weights = {};  // by a case's name; cases that it does not name weigh 1
+  std::vector<std::string> needs = {};      // tasks whose parts it uses, and those that they use
+  int minutes = 0;                          // those of all tasks add up to the exercise's
+  std::string difficulty = {};
   // What a case counts for among its task's. 0: it is a remark, which is shown and takes no points.
   int weight(const std::string& name) const;
 };

@@ -88,7 +88,7 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// For doctest's filter, which takes a comma for the end of a name; ? stands for any letter.
+// For doctest's filter, which takes a comma for the end of a name; ? stands for any character.
 std::string pattern(std::string name) {
   std::replace(name.begin(), name.end(), ',', '?');
   return name;
@@ -110,6 +110,35 @@ Earned earned_in(const Task& task, const std::vector<CaseResult>& cases, bool wo
   }
   const bool others_passed = by_work.of > 0 ? by_work.points == by_work.of : worked;
   return {others_passed ? all.points : by_work.points, all.of};
+}
+
+// Of the tasks that this one needs and that are not solved, the first that waits for no other; empty: none.
+std::string first_to_mend(const Task& task, const std::vector<TaskResult>& all) {
+  const auto needed_and_open = [](const Task& by, const TaskResult& other) {
+    return !other.solved && has(by.needs, other.task.id);
+  };
+  for (const TaskResult& one : all) {
+    const bool waits = std::any_of(all.begin(), all.end(), [&](const TaskResult& other) {
+      return needed_and_open(one.task, other);
+    });
+    if (needed_and_open(task, one) && !waits) return one.task.id;
+  }
+  return "";
+}
+
+// A task that needs another which is not solved may fail for that one's mistakes: its messages say so before all else.
+void say_what_to_mend_first(Grade& grade) {
+  for (TaskResult& result : grade.tasks)
+    if (!result.solved) result.mend_first = first_to_mend(result.task, grade.tasks);
+  for (CaseResult& one : grade.cases) {
+    if (one.passed || is_not_begun(one) || one.message == did_not_run) continue;
+    for (const TaskResult& result : grade.tasks) {
+      if (one.task() != result.task.id || result.mend_first.empty()) continue;
+      one.needs_mending = true;
+      one.message = fmt::format("mend {} first: {} uses it\n{}", result.mend_first, result.task.id,
+                                one.message);
+    }
+  }
 }
 
 Grade with_points(const Exercise& exercise, std::vector<CaseResult> cases,
@@ -135,6 +164,7 @@ Grade with_points(const Exercise& exercise, std::vector<CaseResult> cases,
     grade.of += task.points;
     grade.tasks.push_back(result);
   }
+  say_what_to_mend_first(grade);
   return grade;
 }
 
@@ -241,6 +271,11 @@ std::string in_plain_words(const std::string& text) {
   static const std::regex begins(R"(adapter\.cpp:\d+: )"), inside(R"( at adapter\.cpp:\d+)");
   const std::string plain = std::regex_replace(text, ranks, "rank $2: ");
   return std::regex_replace(std::regex_replace(plain, begins, ""), inside, " in your function");
+}
+
+bool is_not_begun(const CaseResult& one) {
+  return one.message.find("is not done yet") != std::string::npos &&
+         lines_of(one.message).size() == 1;
 }
 
 bool Grade::complete() const {

@@ -41,15 +41,20 @@ struct CaseResult {
   int weight = 1;       // see Task
   // A file with empty parts passes it too: it counts when the others of its task have passed.
   bool needs_others = false;
+  bool needs_mending = false;  // of another task: its message's first line says which
   std::string task() const { return name.substr(0, name.find(':')); }
 };
+
+// Is all that it says that a part is not written?
+bool is_not_begun(const CaseResult& one);
 
 struct TaskResult {
   Task task;
   int points = 0;  // by the weights of the cases that passed, rounded down
   int cases = 0, passed = 0;
-  bool solved = false;  // every case that is no remark has passed
-  int hint_points = 0;  // what hints took from its points
+  bool solved = false;          // every case that is no remark has passed
+  int hint_points = 0;          // what hints took from its points
+  std::string mend_first = {};  // the first task that it needs and that is not solved; empty: none
 };
 
 struct Grade {

@@ -21,7 +21,7 @@ struct Definition {
 // Reads code and skips comments and literals.
 class Scanner {
  public:
-  // The letter, if it is code; else 0.
+  // The character, if it is code; else 0.
   char code(char c) {
     const char before = before_;
     before_ = c;
@@ -37,7 +37,7 @@ class Scanner {
  private:
   char literal(char c, char before) {
     if (c == quote_ && before != '\\') quote_ = 0;
-    if (c == '\\' && before == '\\') before_ = 0;  // a backslash that is a letter
+    if (c == '\\' && before == '\\') before_ = 0;  // a backslash that is a character
     return 0;
   }
   bool comment_ = false;
@@ -88,8 +88,8 @@ Block block_at(const Lines& lines, size_t begin) {
   int braces = 0, others = 0;
   bool opened = false;
   for (size_t i = begin; i < lines.size(); ++i) {
-    for (const char letter : lines[i] + "\n") {
-      const char c = scanner.code(letter);
+    for (const char each : lines[i] + "\n") {
+      const char c = scanner.code(each);
       others += (c == '(') - (c == ')');
       if (!opened && c == '{' && others == 0) opened = true;
       if (!opened && c == ';') return block;

@@ -61,7 +61,8 @@ study::Exercise shown(const Exercise& exercise) {
   for (const TaskResult& result : grade.tasks)
     one.tasks.push_back({result.task.id, result.task.title, result.points, result.task.points,
                          result.solved, shown_hints(exercise, result.task.id),
-                         progress.hints(result.task.id)});
+                         progress.hints(result.task.id), result.task.minutes,
+                         result.task.difficulty, result.task.needs});
   return one;
 }
 

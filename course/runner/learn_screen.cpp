@@ -1,6 +1,7 @@
 #include "runner/learn_screen.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,12 +15,12 @@ namespace {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-int letters(const std::string& text) {
+int characters(const std::string& text) {
   return static_cast<int>(
       std::count_if(text.begin(), text.end(), [](char c) { return !continues(c); }));
 }
 
-// The first letters of a line.
+// The first characters of a line.
 std::string clipped(const std::string& line, int width) {
   size_t end = 0;
   for (int count = 0; end < line.size(); ++end)
@@ -37,14 +38,14 @@ size_t item_words(const std::string& line) {
   return line.starts_with("- ") ? 2 : 0;
 }
 
-// Lines of at most `width` letters, broken at blanks; what follows is indented as the line itself,
+// Lines of at most `width` characters, broken at blanks; what follows is indented as the line itself,
 // or as the words of an item; under a table's row a little.
 void wrap(const std::string& line, int width, Lines& out) {
   const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
   const size_t first = blanks > 0 ? blanks : is_row(line) ? 4 : item_words(line);
   const std::string indent(std::min(first, static_cast<size_t>(width / 2)), ' ');
   std::string rest = line;
-  while (letters(rest) > width) {
+  while (characters(rest) > width) {
     const std::string head = clipped(rest, width);
     size_t cut = head.rfind(' ');
     if (cut == std::string::npos || cut <= indent.size()) cut = head.size();
@@ -80,10 +81,10 @@ std::string task_line(const State& state, size_t i, int width) {
   const std::string points = fmt::format(" {:>2} of {:>2}", task.points, task.of);
   std::string line = fmt::format("{} {} {} {}", i == state.task ? "▸" : " ",
                                  task.solved ? "✓" : "✗", task.id, task.title);
-  line = clipped(line, width - letters(points));
+  line = clipped(line, width - characters(points));
   return line +
          std::string(static_cast<size_t>(
-                         std::max(0, std::min(width, 78) - letters(line) - letters(points))),
+                         std::max(0, std::min(width, 78) - characters(line) - characters(points))),
                      ' ') +
          points;
 }
@@ -111,7 +112,7 @@ Lines head(const State& state, int width, int height) {
 
 // What was not written yet fails: that is how it begins.
 std::string welcome(const State& state) {
-  if (!state.graded || !state.compiled || state.exercise().points() > 0) return "";
+  if (!state.graded || !state.compiled || state.saved || state.exercise().points() > 0) return "";
   return fmt::format(
       "That it fails is expected: nothing is written yet. Read the first message, write the part "
       "between its marks in {}, and save. It is graded again by itself.\n\n",
@@ -133,8 +134,10 @@ std::string short_verdict(const State& state) {
     const bool again_empty = line.empty() && (text.empty() || text.ends_with("\n\n"));
     if (!is_shown_elsewhere(state, line) && !again_empty) text += line + "\n";
   }
-  static const std::regex option(": -v shows them");  // here a key does
-  return std::regex_replace(text, option, ": e shows them");
+  // Here a key shows them, and the table stands above.
+  static const std::regex option(": -v shows them"), table(", and was graded:\n");
+  return std::regex_replace(std::regex_replace(text, option, ": e shows them"), table,
+                            ", and was graded.\n");
 }
 
 // What the README's table of tasks says of one: the cell after its number.
@@ -149,7 +152,11 @@ std::string task_row(const State& state) {
 // `help`: how to see the lesson and a hint.
 std::string statement_page(const State& state, const std::string& help) {
   const Task& task = state.open();
-  return fmt::format("{}: {} ({} points)\n", task.id, task.title, task.of) + task_row(state) +
+  const std::string uses =
+      task.needs.empty() ? "" : fmt::format("It uses {}.\n", fmt::join(task.needs, ", "));
+  return fmt::format("{}: {} ({} points, {} minutes, {})\n", task.id, task.title, task.of,
+                     task.minutes, task.difficulty) +
+         uses + task_row(state) +
          fmt::format(
              "Write it between the marks \"exercise {0}\" and \"end of exercise {0}\", and "
              "save. {1}\n\n",
@@ -224,7 +231,7 @@ std::string title(const State& state) {
 std::string rule(const State& state, int width) {
   std::string line = "── " + title(state) + (state.grading ? ", being graded " : " ");
   if (!state.note.empty()) line += "── " + state.note + " ";
-  while (letters(line) < std::min(width, 100)) line += "─";
+  while (characters(line) < std::min(width, 100)) line += "─";
   return line;
 }
 
@@ -233,7 +240,7 @@ Lines foot(int width) {
   for (const char* const key :
        {"n next", "b back", "h hint", "s statement", "v verdict", "e all that was said", "o lesson",
         "r run again", "l list", "c check all", "x reset", "q quit"}) {
-    if (letters(lines.back() + key) > width) lines.emplace_back();
+    if (characters(lines.back() + key) > width) lines.emplace_back();
     lines.back() += std::string(key) + "  ";
   }
   return lines;
@@ -296,7 +303,7 @@ std::string plain_markdown(const std::string& text) {
   static const std::regex link(R"(!?\[([^\]]*)\]\([^)]*\))"),
       marks(R"(\*\*|`|^#+ +|</?(details|summary|sub|sup)>)"),
       stress(R"((^|[ (])\*([^ *]|[^ *][^*]*[^ *])\*)"), table_rule(R"(^\|[-|: ]+$)"),
-      row(R"(^\| *(.*?) *\|$)"), cell(R"( +\| +)");
+      row(R"(^\| *(.*?) *\|$)"), cell(R"( +\| +)"), bar(R"(\\\|)");
   std::string plain;
   bool code = false, paragraph = false;  // a paragraph's lines become one, and an item's
   for (const std::string& line : lines_of(text)) {
@@ -313,7 +320,8 @@ std::string plain_markdown(const std::string& text) {
     words = std::regex_replace(words, link, "$1");
     words = std::regex_replace(std::regex_replace(words, marks, ""), stress, "$1$2");
     if (words.starts_with("|"))
-      words = std::regex_replace(std::regex_replace(words, row, "$1"), cell, " │ ");
+      words = std::regex_replace(
+          std::regex_replace(std::regex_replace(words, row, "$1"), cell, " │ "), bar, "|");
     if (words.empty() && (plain.empty() || plain.ends_with("\n\n"))) continue;
     const size_t first = std::min(words.find_first_not_of(' '), words.size());
     const bool item = item_words(words) > 0;

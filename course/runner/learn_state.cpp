@@ -39,7 +39,7 @@ std::vector<Effect> go_to(State& state, size_t at) {
   state.at = at;
   state.task = first_open(state.exercise());
   state.verdict.clear(), state.log.clear(), state.note.clear();
-  state.grading = true, state.compiled = true;
+  state.grading = true, state.compiled = true, state.saved = false;
   show(state, Page::statement);
   return {{Kind::grade, state.exercise().id}};
 }
@@ -102,7 +102,7 @@ void show_list(State& state) {
   state.chosen = here == list.end() ? 0 : static_cast<size_t>(here - list.begin());
 }
 
-// A letter of the search, which follows "/" in the list.
+// A character of the search, which follows "/" in the list.
 void type(State& state, const std::string& key) {
   state.chosen = 0;
   if (key == "enter" || key == "escape") state.typing = false;
@@ -130,6 +130,7 @@ bool list_key(State& state, const std::string& key) {
 }
 
 std::vector<Effect> letter(State& state, const std::string& key) {
+  state.note.clear();  // of the key before
   const std::string& id = state.exercise().id;
   if (key == "q") return {{Kind::quit, ""}};
   if (key == "n") return next_task(state);
@@ -137,7 +138,7 @@ std::vector<Effect> letter(State& state, const std::string& key) {
   if (key == "h") return next_hint(state);
   if (key == "r") return grade(state);
   if (key == "s") show(state, Page::statement);
-  if (key == "v") show(state, Page::verdict), state.note.clear();
+  if (key == "v") show(state, Page::verdict);
   if (key == "e") show(state, Page::log);
   if (key == "x") show(state, Page::reset);
   if (key == "l") show_list(state);
@@ -256,6 +257,7 @@ Step next(State state, const Event& event) {
     case Event::Kind::key: effects = pressed(state, event.text); break;
     case Event::Kind::saved:
       effects = grade(state);
+      state.saved = true;
       show(state, Page::verdict);
       break;
     case Event::Kind::graded: take_verdict(state, event); break;

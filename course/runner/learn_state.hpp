@@ -18,6 +18,9 @@ struct Task {
   bool solved = false;
   std::vector<std::string> hints;
   int hints_read = 0;
+  int minutes = 0;
+  std::string difficulty = {};
+  std::vector<std::string> needs = {};  // tasks whose parts it uses
 };
 
 struct Exercise {
@@ -45,6 +48,7 @@ struct State {
 
   bool grading = false;
   bool graded = false, compiled = true;  // the last verdict
+  bool saved = false;                    // the file, since this exercise is shown
   // Of the exercise that is shown: what to mend first, and all that was said; empty: none yet.
   std::string verdict, log;
   std::string note;           // one line for what just happened

@@ -35,7 +35,7 @@ std::vector<Part> parts_of(const std::string& text) {
   return parts;
 }
 
-// Where a comment or a text begins at `i`, the place of its last letter; else `i`.
+// Where a comment or a text begins at `i`, the place of its last character; else `i`.
 size_t end_of_text(const std::string& line, size_t i) {
   if (line.compare(i, 2, "//") == 0) return line.size();
   if (line[i] != '"' && line[i] != '\'') return i;

@@ -1,6 +1,7 @@
 #include "runner/student_verbs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,16 +54,42 @@ std::string list_row(const Exercise& exercise, const Standing& standing) {
                      exercise.id, exercise.minutes, exercise.difficulty, points, exercise.title);
 }
 
+std::string task_row(const Task& task) {
+  return fmt::format(
+      "      {:<5} {:>3} minutes  {:<7} {:>3} points  {}{}\n", task.id, task.minutes,
+      task.difficulty, task.points, task.title,
+      task.needs.empty() ? "" : fmt::format("  (uses {})", fmt::join(task.needs, ", ")));
+}
+
+nlohmann::json task_json(const Task& task) {
+  return {{"id", task.id},           {"title", task.title},           {"points", task.points},
+          {"minutes", task.minutes}, {"difficulty", task.difficulty}, {"needs", task.needs}};
+}
+
 nlohmann::json list_json(const Exercise& exercise, const Standing& standing) {
-  return {{"id", exercise.id},
-          {"title", exercise.title},
-          {"minutes", exercise.minutes},
-          {"difficulty", exercise.difficulty},
-          {"tasks", exercise.tasks.size()},
-          {"points", standing.points},
-          {"of", standing.of},
-          {"begun", standing.begun},
-          {"complete", standing.complete}};
+  nlohmann::json json = {{"id", exercise.id},
+                         {"title", exercise.title},
+                         {"minutes", exercise.minutes},
+                         {"difficulty", exercise.difficulty},
+                         {"prerequisites", exercise.prerequisites},
+                         {"outcomes", exercise.outcomes},
+                         {"tasks", exercise.tasks.size()},
+                         {"each", nlohmann::json::array()},
+                         {"points", standing.points},
+                         {"of", standing.of},
+                         {"begun", standing.begun},
+                         {"complete", standing.complete}};
+  for (const Task& task : exercise.tasks) json["each"].push_back(task_json(task));
+  return json;
+}
+
+// With what it is about: for a list of one exercise.
+void print_outline(const Exercise& exercise) {
+  for (const Task& task : exercise.tasks) fmt::print("{}", task_row(task));
+  if (!exercise.prerequisites.empty())
+    fmt::print("    Before it: {}\n", fmt::join(exercise.prerequisites, ", "));
+  fmt::print("    After it you can\n");
+  for (const std::string& outcome : exercise.outcomes) fmt::print("    - {}\n", outcome);
 }
 
 bool agreed(const std::string& question) {
@@ -93,12 +120,14 @@ void print_solution(const Exercise& exercise, const std::string& task) {
 int list_exercises(const std::string& word, const std::string& json) {
   JsonOutput output(json);
   nlohmann::json document = nlohmann::json::array();
-  for (const Exercise& exercise : all_exercises()) {
-    if (!mentions(exercise, word)) continue;
+  std::vector<Exercise> shown = all_exercises();
+  std::erase_if(shown, [&](const Exercise& one) { return !mentions(one, word); });
+  for (const Exercise& exercise : shown) {
     const Standing now = standing(exercise);
     fmt::print("{}", list_row(exercise, now));
     document.push_back(list_json(exercise, now));
   }
+  if (shown.size() == 1) print_outline(shown.front());
   if (document.empty()) fmt::print("No exercise has '{}' in its name or title.\n", word);
   output.write(document);
   return 0;

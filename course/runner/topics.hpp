@@ -28,7 +28,7 @@ struct NoSuchTopic : std::runtime_error {
 // Throws NoSuchTopic that names the nearest one when there is none.
 const Topic& choose(const std::vector<Topic>& topics, std::string_view word, std::string_view kind);
 
-// How many letters must be changed, added or removed to turn a into b.
+// How many characters must be changed, added or removed to turn a into b.
 int edit_distance(std::string_view a, std::string_view b);
 
 // Builds one target of the release build. Progress goes to standard error, so that a program's

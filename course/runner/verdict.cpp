@@ -17,10 +17,10 @@ constexpr size_t name_width = 75;  // of a case's name: one line in a window of 
 constexpr int most_printed = 12;   // lines of what the program printed, with their heading
 constexpr int most_parts = 5;      // with compile errors
 
-// At most so many bytes, and no half letter.
-std::string cut_short(const std::string& line, size_t letters) {
-  if (line.size() <= letters) return line;
-  size_t end = letters;
+// At most so many bytes, and no half character.
+std::string cut_short(const std::string& line, size_t characters) {
+  if (line.size() <= characters) return line;
+  size_t end = characters;
   while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
   return line.substr(0, end) + " ...";
 }
@@ -32,19 +32,19 @@ std::string more_lines(size_t count) {
 // A text's first lines, indented, that take at most `most` lines of the screen; at least one of
 // them.
 std::string first_lines(const std::string& text, int most) {
-  const size_t letters = most == 1 ? 70 : most <= 3 ? width - 8 : 2 * width;
+  const size_t characters = most == 1 ? 70 : most <= 3 ? width - 8 : 2 * width;
   std::string out;
   const Lines lines = lines_of(text);
   size_t shown = 0;
   for (; shown < lines.size(); ++shown) {
-    const std::string line = "  " + cut_short(lines[shown], letters);
+    const std::string line = "  " + cut_short(lines[shown], characters);
     const int others = shown + 1 < lines.size() ? 1 : 0;  // a line says how many are left out
     most -= 1 + static_cast<int>(line.size() / width);
     if (shown > 0 && most < others) break;
     out += (shown > 0 ? "\n" : "") + line;
   }
   if (shown == lines.size()) return out + "\n";
-  return fmt::format("{}{}... {}: -v shows them\n", out, letters < 80 ? "  " : "\n  ",
+  return fmt::format("{}{}... {}: -v shows them\n", out, characters < 80 ? "  " : "\n  ",
                      more_lines(lines.size() - shown));
 }
 
@@ -56,11 +56,6 @@ std::string task_table(const Grade& grade) {
                         result.task.id, result.task.title, result.points, result.task.points,
                         result.passed, result.cases);
   return text;
-}
-
-bool not_begun(const CaseResult& one) {
-  return one.message.find("is not done yet") != std::string::npos &&
-         lines_of(one.message).size() == 1;
 }
 
 // The first failed case of each task, and before them what befell the whole program.
@@ -76,8 +71,12 @@ std::vector<const CaseResult*> first_messages(const Grade& grade) {
   return all;
 }
 
+// Of a task that says only what comes before it.
+bool waits_for_another(const CaseResult& one) { return is_not_begun(one) || one.needs_mending; }
+
 std::string one_message(const CaseResult& one, int most) {
-  if (not_begun(one)) return fmt::format("{}: {}\n", paint(Color::bold, one.task()), one.message);
+  if (waits_for_another(one))
+    return fmt::format("{}: {}\n", paint(Color::bold, one.task()), lines_of(one.message).front());
   const std::string remark = one.weight == 0 ? " (a remark, which takes no points)" : "";
   return paint(Color::bold, cut_short(one.name, name_width)) + remark + "\n" +
          first_lines(one.message, most);
@@ -86,8 +85,8 @@ std::string one_message(const CaseResult& one, int most) {
 // The first gets most of the screen: who solves the tasks in their order reads it first.
 std::string messages(const Grade& grade) {
   const std::vector<const CaseResult*> all = first_messages(grade);
-  const auto begun =
-      std::count_if(all.begin(), all.end(), [](const CaseResult* one) { return !not_begun(*one); });
+  const auto begun = std::count_if(all.begin(), all.end(),
+                                   [](const CaseResult* one) { return !waits_for_another(*one); });
   const int said = std::min(most_printed, static_cast<int>(lines_of(grade.output).size()) + 2);
   const int room = verdict_lines - 14 - (grade.output.empty() ? 0 : said) -
                    static_cast<int>(grade.tasks.size() + all.size());
@@ -208,7 +207,8 @@ std::string cases_text(const Verdict& verdict, Grade grade, bool all) {
   if (!verdict.left_out.empty()) {
     text = fmt::format("\nThe rest compiles without {}, and was graded:\n\n",
                        fmt::join(verdict.left_out, ", "));
-    std::erase_if(grade.cases, [](const CaseResult& one) { return !one.passed && not_begun(one); });
+    std::erase_if(grade.cases,
+                  [](const CaseResult& one) { return !one.passed && is_not_begun(one); });
   }
   text += task_table(grade) + (all ? all_messages(grade) : messages(grade));
   return text + printed(grade, all) + warnings_text(verdict);

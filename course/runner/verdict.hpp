@@ -43,7 +43,8 @@ struct Shown {
 };
 
 // The tasks' table, the first message of each task that is not solved, the points; or the errors
-// and the points that stay. At most verdict_lines of some 120 letters, unless all is to be shown.
+// and the points that stay. At most verdict_lines of some 120 characters, unless all is to be
+// shown.
 constexpr int verdict_lines = 40;
 std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const Shown& shown = {});
 nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict);

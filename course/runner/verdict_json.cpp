@@ -11,15 +11,18 @@ constexpr size_t most_log = 64 * 1024;  // bytes of what the compiler said
 
 nlohmann::json task_json(const Grade& grade, const TaskResult& result) {
   const CaseResult* failed = grade.first_failed(result.task.id);
-  return {{"id", result.task.id},
-          {"title", result.task.title},
-          {"points", result.points},
-          {"of", result.task.points},
-          {"cases", result.cases},
-          {"passed", result.passed},
-          {"solved", result.solved},
-          {"hint_points", result.hint_points},
-          {"message", failed == nullptr ? "" : failed->message}};
+  nlohmann::json json = {{"id", result.task.id},
+                         {"title", result.task.title},
+                         {"points", result.points},
+                         {"of", result.task.points},
+                         {"cases", result.cases},
+                         {"passed", result.passed},
+                         {"solved", result.solved},
+                         {"hint_points", result.hint_points},
+                         {"message", failed == nullptr ? "" : failed->message}};
+  json["mend_first"] =
+      result.mend_first.empty() ? nlohmann::json() : nlohmann::json(result.mend_first);
+  return json;
 }
 
 nlohmann::json part_json(const PartErrors& errors) {
@@ -109,6 +112,7 @@ nlohmann::json kept_tasks(const Grade& grade) {
   for (const TaskResult& result : grade.tasks) {
     nlohmann::json task = task_json(grade, result);
     task.erase("message");
+    task.erase("mend_first");
     task["points"] = result.points + result.hint_points;  // hints are counted anew
     list.push_back(task);
   }

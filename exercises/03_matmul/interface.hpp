@@ -20,6 +20,7 @@ struct Solution {
   // {global, shared}; sizes: BM, BN, BK, TM, TN
   std::array<double, 2> (*bytes_loaded)(int64_t m, int64_t n, int64_t k,
                                         const std::array<int, 5>& sizes);
+  int64_t (*bytes_written)(int64_t m, int64_t n, int64_t k, const std::array<int, 5>& sizes);
 };
 extern const Solution solution;
 

@@ -201,3 +201,20 @@ TEST_CASE("03.4: the bytes predicted are those that the kernels load") {
                        got_shared, shared, why));
   }
 }
+
+TEST_CASE("03.5: the bytes that load_tile writes into shared memory") {
+  for (const auto& [m, n, k] : {std::array{64, 64, 64}, {65, 33, 40}, {70, 130, 11}}) {
+    const int64_t down = (m + 31) / 32, across = (n + 31) / 32, steps = (k + 7) / 8;
+    const int64_t expected = 4 * down * across * steps * (32 * 8 + 8 * 32);
+    const int64_t got = solution.bytes_written(m, n, k, {32, 32, 8, 8, 4});
+    std::string why;
+    if (got == expected / 4) why = ": a float has 4 bytes";
+    if (got == expected / steps) why = ": a block stores both tiles anew in every step along k";
+    if (got == 4 * (m * k * across + k * n * down))
+      why = ": that is what is read inside of the matrices; beyond an edge load_tile writes zeros";
+    expect(got == expected,
+           fmt::format("({}, {}) times ({}, {}), tiles of (32, 8) and (8, 32): {} bytes predicted, "
+                       "expected {}{}",
+                       m, k, k, n, got, expected, why));
+  }
+}

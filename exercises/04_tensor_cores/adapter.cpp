@@ -112,6 +112,9 @@ exercise::Product run_product(const Bits& a, const Bits& b, int m, int n, int k)
 }  // namespace
 
 const exercise::Solution exercise::solution = {
-    run_load<Load4{student::load_a}, 4>, run_load<Load2{student::load_b}, 2>, stored,
+    run_load<Load4{student::load_a}, 4>,
+    run_load<Load2{student::load_b}, 2>,
+    stored,
     run_product<student::matmul_mma<1>, 1, 16, 8>,
-    run_product<student::matmul_warp_mma<2, 2, 4>, 2, 32, 64>};
+    run_product<student::matmul_warp_mma<2, 2, 4>, 2, 32, 64>,
+    student::lane_of_c};

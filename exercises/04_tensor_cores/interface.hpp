@@ -30,6 +30,7 @@ struct Solution {
   // One warp a tile of 16 x 8; two warps per block, and 32 x 32 each.
   Product (*product)(const Bits& a, const Bits& b, int m, int n, int k);
   Product (*warp_tiles)(const Bits& a, const Bits& b, int m, int n, int k);
+  int (*lane_of_c)(int row, int column);
 };
 extern const Solution solution;
 

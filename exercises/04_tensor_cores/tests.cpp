@@ -330,3 +330,18 @@ TEST_CASE("04.5: each fragment is loaded once a step") {
                      product.elements, wanted, product.elements / (warps * steps * 32),
                      2 * 8 + 4 * 4));
 }
+
+TEST_CASE("04.6: the lane of each number of C") {
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const MatrixCell at = M16N8K16::c(lane, i);
+      const int got = solution.lane_of_c(at.row, at.column);
+      std::string why;
+      if (got == 4 * at.row + at.column / 2)
+        why = ": rows g and g + 8 are in the same lanes, and a warp has 32";
+      if (got == at.row % 8 + 8 * (at.column / 2)) why = ": a lane is 4g + t, and not g + 8t";
+      expect(got == lane,
+             fmt::format("C({}, {}) is in lane {} (g = {}, t = {}), your answer is {}{}", at.row,
+                         at.column, lane, lane / 4, lane % 4, got, why));
+    }
+}

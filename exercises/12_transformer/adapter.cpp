@@ -13,4 +13,5 @@ const exercise::Solution exercise::solution = {student::linear_backward_input,
                                                student::rmsnorm_backward,
                                                student::cross_entropy,
                                                student::attention,
-                                               student::attention_backward};
+                                               student::attention_backward,
+                                               student::linear_step_flops};

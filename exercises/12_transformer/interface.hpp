@@ -27,6 +27,7 @@ struct Solution {
   void (*attention)(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L);
   void (*attention_backward)(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
                              MatrixOut dq, MatrixOut dk, MatrixOut dv);
+  int64_t (*linear_step_flops)(int64_t N, int64_t I, int64_t O);
 };
 extern const Solution solution;
 

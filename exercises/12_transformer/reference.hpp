@@ -51,6 +51,9 @@ inline void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx);
 // dw (O, I) and db (O) of dy (N, O): added to what is there.
 inline void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
 
+// FLOPs of the three matmuls of a step: forward, dx and dw, without biases.
+inline int64_t linear_step_flops(int64_t N, int64_t I, int64_t O);
+
 // y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
 inline void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r);
 // dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
@@ -95,6 +98,14 @@ void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
   // exercise 12.2: w(o, i) and b[o] reach output o of every row; add to what dw and db hold
   not_done("12.2");
   // end of exercise 12.2
+}
+
+int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
+  int64_t flops = 0;
+  // exercise 12.7: a product and an addition for each n, i and o; three times
+  not_done("12.7");
+  // end of exercise 12.7
+  return flops;
 }
 
 // ---- rmsnorm ------------------------------------------------------------------------------------

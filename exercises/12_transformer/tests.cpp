@@ -568,3 +568,25 @@ TEST_CASE("12.6: one token, one number per head, and large scores") {
   clues.what = "dk of scores beyond 1000";
   expect(compare(run(head, 0).dk.values(), expected.dk, 1e-9, clues));
 }
+
+// The library's linear layer runs, and the ledger counts.
+TEST_CASE("12.7: the FLOPs of a linear layer's step, as the ledger counts them") {
+  for (const auto& [N, I, O] : {std::array{5, 3, 4}, {1, 7, 2}, {16, 8, 32}}) {
+    const Tensor x = numbers({N, I}, "x"), w = numbers({O, I}, "w"), dy = numbers({N, O}, "dy");
+    Tensor dw = Tensor::zeros({O, I}, DType::f64);
+    const double before = context().ledger.total_flops();
+    linear(x, w);
+    const double forward = context().ledger.total_flops() - before;
+    linear_backward_input(dy, w);
+    linear_backward_weight(dy, x, dw);
+    const double step = context().ledger.total_flops() - before;
+    const auto got = static_cast<double>(solution.linear_step_flops(N, I, O));
+    std::string why;
+    if (got == forward) why = ": that is the forward pass; dx and dw are a matmul each";
+    if (2 * got == step) why = ": a product and its addition are two FLOPs";
+    if (got == 2 * forward) why = ": backward is two matmuls, dx and dw";
+    expect(got == step, fmt::format("{} tokens, {} inputs, {} outputs: {:.0f} FLOPs predicted, the "
+                                    "ledger counts {:.0f}{}",
+                                    N, I, O, got, step, why));
+  }
+}

@@ -411,6 +411,35 @@ TEST_CASE("15.2: weights travel in the type that was asked for") {
   CHECK(true);
 }
 
+// Rank 1 gathers by itself, so that it sees what rank 0 sends.
+TEST_CASE("15.2: what travels are the shard's numbers, in the type that was asked for") {
+  std::atomic<bool> checked = false;
+  const auto body = [&](Communicator& world) {
+    const int64_t each = padded(numbers, 2) / 2;
+    auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
+    if (world.rank() == 0) unit->prefetch();
+    if (world.rank() == 1) {
+      Tensor all = Tensor::empty({2 * each}, DType::bf16);
+      const Tensor own = Tensor::zeros({each}, DType::bf16);
+      world.all_gather(all, own);
+      const Numbers whole = counted_up();
+      Clues clues;
+      clues.what = "what prefetch() of rank 0 sends of its f32 shard in bf16";
+      require(compare(all.rows(0, each).values(), Numbers(whole.begin(), whole.begin() + each), 0,
+                      clues));
+    }
+    world.barrier();
+    checked = true;
+    if (world.rank() == 0) unit->unshard();
+  };
+  try {
+    run(2, body);
+  } catch (const Error&) {
+    if (!checked) throw;
+  }
+  CHECK(true);
+}
+
 // A remark: exercise.json gives it no weight.
 TEST_CASE("15.2: what prefetch makes is counted as borrowed") {
   run_before(&AnyUnit::unshard, 2, [](Communicator& world) {
@@ -471,6 +500,23 @@ TEST_CASE("15.3: the weights gathered in bf16 are the rounded ones") {
   CHECK(true);
 }
 
+TEST_CASE("15.3: once the gather is done the converted copy is let go of") {
+  run(3, [&](Communicator& world) {
+    const auto unit = solution.make_unit(make_parameters(DType::f32), world, DType::bf16);
+    const int64_t before = context().ledger.memory()->live();
+    unit->unshard();
+    const int64_t whole = padded(numbers, 3) * 2;
+    const int64_t borrowed = context().ledger.memory()->live() - before;
+    require(
+        borrowed <= whole,
+        fmt::format("after unshard() {} bytes are held beside the shards, and the whole weights "
+                    "need {}: `sent_`, the converted copy of the shard, is let go of once the "
+                    "gather is done",
+                    borrowed, whole));
+  });
+  CHECK(true);
+}
+
 TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew") {
   for (const bool narrow : {false, true})  // true: gathered in another type than the shards have
     run(3, [&](Communicator& world) {
@@ -485,7 +531,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
                             live(MemoryKind::buffers),
                             live(MemoryKind::buffers) < padded(numbers, 3) * 2
                                 ? "`sent_`, the converted copy of the shard, which unshard() lets "
-                                  "go of once the gather is done"
+                                  "go of once the gather is done: that is 15.3's"
                                 : "whole weights, held by `whole_`, or by the layers' weights, "
                                   "which are views of it"));
         require(!unit->is_gathered(), "after reshard() is_gathered() still says yes");

@@ -2,6 +2,7 @@
 // outputs, dx, every weight and its gradient; and what was sent with what one all_reduce sends.
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 
 using namespace yotta;
 using exercise::expect;
@@ -379,6 +380,25 @@ TEST_CASE("20.5: the MLP's output is the serial one, with one all_reduce") {
                       sent > 1 ? "two collectives" : "no collective", p, sent));
     }
   }
+}
+
+// The library's forward keeps no more than backward needs.
+TEST_CASE("20.5: what the way back needs is kept") {
+  const Tensor x = numbers({N, C}, "x");
+  for (const bool swiglu : {false, true})
+    run(2, [&](const Communicator& tp) {
+      const MlpOptions options{swiglu ? MlpKind::swiglu : MlpKind::gelu, C, F};
+      Saved kept(place), needed(place);
+      solution.make_mlp("m", {swiglu, C, F, true}, in_f64, tp)->forward(x, kept);
+      Mlp("m", options, in_f64, tp).forward(x, needed);
+      const int64_t missing = needed.bytes() - kept.bytes(), of_h = 8 * N * F / 2;
+      if (missing > 0)
+        fail(Where::current(), "{} MLP: forward keeps {} bytes, and the way back needs {}. {}",
+             swiglu ? "swiglu" : "gelu", kept.bytes(), needed.bytes(),
+             missing == of_h ? "As many as h, or gate's output, has: saved.keep(\"h\", h)"
+                             : "h and gate's output are kept with saved.keep(\"h\", h)");
+    });
+  CHECK(true);  // nothing was thrown
 }
 
 TEST_CASE("20.6: dx and every gradient are the serial ones, with one all_reduce more") {

@@ -59,4 +59,5 @@ const exercise::Solution exercise::solution = {student::choose_experts<double>,
                                                by_rank,
                                                exchange,
                                                make_layer,
-                                               student::reduce_moe_gradients};
+                                               student::reduce_moe_gradients,
+                                               student::weights_met};

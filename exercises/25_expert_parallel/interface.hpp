@@ -45,6 +45,7 @@ struct Solution {
   yotta::LayerPtr (*make_layer)(const yotta::MoeOptions& options, const yotta::MoeAxes& axes);
   void (*reduce_gradients)(const std::vector<yotta::ParameterPtr>& parameters,
                            const Communicator& copies, const Communicator& data);
+  int64_t (*weights_met)(int64_t C, int64_t F, int64_t E, int64_t k);
 };
 extern const Solution solution;
 

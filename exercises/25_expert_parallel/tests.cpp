@@ -903,3 +903,23 @@ TEST_CASE(
   });
   CHECK(true);
 }
+
+// The library's layer is asked for its parameters.
+TEST_CASE("25.10: the weights that a token meets") {
+  for (const auto& [E, k] : {std::array{4, 2}, {8, 1}, {3, 3}}) {
+    MoeMlp layer("mlp", mixture(E, k), in_f64);
+    int64_t experts = 0, router = 0;
+    for (const ParameterPtr& each : parameters_of(layer))
+      (is_expert_parameter(*each) ? experts : router) += each->value.numel();
+    const int64_t met = router + experts / E * k, got = solution.weights_met(C, 4, E, k);
+    std::string why;
+    if (got == router + experts)
+      why = ": that is what the layer holds; a token runs through k experts";
+    if (got == met - router) why = ": the router multiplies each token with a row for every expert";
+    if (got == met - router + C * k) why = ": the router scores all experts, before k are chosen";
+    expect(got == met,
+           fmt::format("width {}, hidden width 4, {} experts, {} of a token: your answer "
+                       "is {}, expected {}{}",
+                       C, E, k, got, met, why));
+  }
+}

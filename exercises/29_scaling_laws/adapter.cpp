@@ -47,5 +47,6 @@ exercise::Needs run_needs(double flops, const exercise::Chips& c) {
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {counted_run,  log_loss, normal_equations, descend,
-                                               fit_loss_law, optimum,  run_needs};
+const exercise::Solution exercise::solution = {
+    counted_run,  log_loss, normal_equations, descend,
+    fit_loss_law, optimum,  run_needs,        student::chips_to_train};

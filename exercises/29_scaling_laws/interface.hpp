@@ -46,6 +46,7 @@ struct Solution {
   Law (*fit_loss_law)(const std::vector<ScalingRun>&, double delta);
   yotta::Optimum (*optimum)(const Law&, double flops, double each);
   Needs (*run_needs)(double flops, const Chips&);
+  double (*chips_to_train)(double N, double D, double seconds, double rate);
 };
 extern const Solution solution;
 

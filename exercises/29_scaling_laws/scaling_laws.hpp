@@ -67,9 +67,8 @@ inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int t
 inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
                           Where where = Where::current());
 
-// ---- the pieces of the fit ----
-
-// E, A and B as logarithms, so that they stay positive: log E, log A, log B, alpha, beta.
+// The pieces of the fit. E, A and B as logarithms, so that they stay positive: log E, log A, log B,
+// alpha, beta.
 using LogLaw = std::array<double, 5>;
 
 // log L of a run by the law, and its derivatives.
@@ -88,9 +87,8 @@ struct NormalEquations {
 inline NormalEquations normal_equations(const LogLaw& law, const std::vector<ScalingRun>& runs,
                                            double delta);
 
-// ---- Kaplan's form ----
-
-// L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D: no floor, N without embeddings.
+// Kaplan's form: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D. No floor, N without
+// embeddings.
 struct KaplanLaw {
   double Nc = 6.4e13, Dc = 1.8e13, alpha_N = 0.076, alpha_D = 0.103;
   double operator()(double N, double D) const {
@@ -100,8 +98,6 @@ struct KaplanLaw {
 // Its lowest point along 6 N D = flops, where the derivative of the sum in brackets is 0:
 // N^(1 + r) = r Nc^r flops / (6 Dc) with r = alpha_N / alpha_D.
 inline Optimum optimum(const KaplanLaw& law, double flops, Where where = Where::current());
-
-// ---- what the optimum costs ----
 
 struct Fleet {
   double chips = 1;
@@ -115,6 +111,8 @@ struct RunNeeds {
 };
 // Errors: a fleet of nothing; an MFU that is not above 0 and at most 1.
 inline RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where::current());
+// Chips that train N weights on D tokens in so many seconds, each at `rate` FLOP/s. All above 0.
+inline double chips_to_train(double N, double D, double seconds, double rate);
 
 }  // namespace yotta::student
 
@@ -188,9 +186,7 @@ inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>&
     }
   }
   const std::array<double, 3> x = solve_equations<3>(squares, sums);
-  const auto positive = [](double value, double least) {
-    return std::log(value > least ? value : least);
-  };
+  const auto positive = [](double v, double least) { return std::log(v > least ? v : least); };
   const ScalingRun& first = runs.front();
   return {positive(x[0], 0.05 * first.loss),
           positive(x[1], 0.05 * first.loss * std::pow(first.parameters, alpha)),
@@ -260,6 +256,14 @@ RunNeeds run_needs(double flops, const Fleet& fleet, Where where) {
   not_done("29.6");
   // end of exercise 29.6
   return needs;
+}
+
+double chips_to_train(double N, double D, double seconds, double rate) {
+  double chips = 0;
+  // exercise 29.7: whole chips, so that the last second is not too late
+  not_done("29.7");
+  // end of exercise 29.7
+  return chips;
 }
 
 }  // namespace yotta::student

@@ -4,6 +4,7 @@
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/plan/scaling_laws.hpp"
 
 using namespace yotta;
 using exercise::Descended;
@@ -445,5 +446,31 @@ TEST_CASE("29.6: energy, of all chips") {
     expect(near(needs.joules, right),
            fmt::format("{:.4g} chips of {:.4g} W take {:.4g} J, not {:.4g}", chips, watts, right,
                        needs.joules));
+  }
+}
+
+// Llama 3 405B: 15.6e12 tokens. The library says how long so many chips take, and how long one less.
+TEST_CASE("29.7: as few chips as end in time") {
+  for (const double days : {30.0, 54.0, 90.0}) {
+    const double N = 405e9, D = 15.6e12, seconds = 86400 * days, rate = 989e12 * 0.4;
+    const auto days_of = [&](double chips) {
+      const Fleet fleet{.chips = chips, .printed_peak = 989e12, .mfu = 0.4};
+      return run_needs(6 * N * D, fleet).seconds / 86400;
+    };
+    const double got = solution.chips_to_train(N, D, seconds, rate),
+                 all = 6 * N * D / seconds / rate;
+    std::string why;
+    if (near(got, all)) why = ": that is no whole number";
+    if (got == std::floor(all))
+      why = fmt::format(": they take {:.3f} days, too long", days_of(got));
+    if (near(got, all / 3, 1e-3))
+      why = ": 2 N D is the forward pass, and backward takes twice that";
+    if (got == std::ceil(all) + 1) why = ": one less would do";
+    expect(
+        got == std::ceil(all),
+        fmt::format("{:g} weights, {:g} tokens, {} days at {:g} FLOP/s a chip: your answer is {} "
+                    "chips, expected {}{}",
+                    N, D, days, rate, got, std::ceil(all), why));
+    expect(days_of(got) <= days && days_of(got - 1) > days, "one chip less is in time, too");
   }
 }

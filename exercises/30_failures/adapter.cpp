@@ -39,4 +39,5 @@ exercise::Share share(exercise::Way way, int64_t batch, int ranks, int index, in
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {intervals, whole, epoch, heal, memory, share};
+const exercise::Solution exercise::solution = {
+    intervals, whole, epoch, heal, memory, share, student::lost_share};

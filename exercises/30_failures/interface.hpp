@@ -42,6 +42,7 @@ struct Solution {
   std::vector<std::span<std::byte>> (*memory)(yotta::Optimizer& optimizer);
   Share (*share)(Way way, int64_t batch, int ranks, int index, int replicas,
                  const std::vector<int>& living, int own);
+  double (*lost)(double interval, double save, double mean);
 };
 extern const Solution solution;
 

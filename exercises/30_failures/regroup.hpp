@@ -76,6 +76,8 @@ struct Intervals {
   double young = 0, daly = 0;
 };
 inline Intervals best_intervals(double save, double mean, Where where = Where::current());
+// The sum that is to be least: what is lost of a second's work. All above 0.
+inline double lost_share(double interval, double save, double mean);
 
 // ---- who takes part ----
 
@@ -138,6 +140,14 @@ Intervals best_intervals(double save, double mean, Where where) {
   not_done("30.1");
   // end of exercise 30.1
   return best;
+}
+
+double lost_share(double interval, double save, double mean) {
+  double lost = 0;
+  // exercise 30.7: what goes to snapshots, and what to work that is done twice
+  not_done("30.7");
+  // end of exercise 30.7
+  return lost;
 }
 
 std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {

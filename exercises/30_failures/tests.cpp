@@ -403,3 +403,26 @@ TEST_CASE("30.6: replay: each sequence once") {
                            batch, list(living), i, times[i] == 0 ? "nobody" : "several"));
     }
 }
+
+// ---- 30.7 ----
+
+// Where little is lost, it is what the library's expected goodput lacks.
+TEST_CASE("30.7: what is lost to snapshots, and to work that is done twice") {
+  for (const auto& [interval, save] : {std::array{600.0, 1.0}, {60.0, 1.0}, {1200.0, 0.5}}) {
+    const double mean = 1e6, expected = 1 - expected_goodput({interval, save, 0}, mean);
+    const double got = solution.lost(interval, save, mean);
+    const auto near = [&](double lost) { return std::abs(got - lost) <= 1e-9; };
+    const double saving = save / interval, redone = interval / (2 * mean);
+    std::string why;
+    if (near(saving + 2 * redone))
+      why = ": a failure comes, on average, halfway to the next snapshot";
+    if (near(saving)) why = ": failures cost something, too";
+    if (near(redone)) why = ": snapshots cost something, too";
+    if (near(save / mean + redone)) why = ": a snapshot is taken each interval, failure or not";
+    expect(std::abs(got - expected) <= 0.02 * expected,
+           fmt::format(
+               "a snapshot of {} s every {} s, a failure every {} s: your answer is {:.3g}, and "
+               "{:.3g} is lost{}",
+               save, interval, mean, got, expected, why));
+  }
+}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct Part {
   int64_t begin, end;
   double weight;
 };
+
+using Accumulate =
+    std::function<Values(const std::vector<Values>& microbatches, const yotta::Communicator& dp)>;
 
 struct Solution {
   std::vector<int64_t> (*rows_of_step)(const std::vector<int64_t>& order, int64_t step,

@@ -1,8 +1,11 @@
 // The graded cases of exercise 40. Each looks for what its report describes, and then at what
 // worked before.
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
@@ -45,6 +48,27 @@ Values norms(int tp, int dp, double parts, double copies) {
     found[static_cast<size_t>(world.rank())] = solution.gradient_norm(mine, copies, own, world);
   });
   return found;
+}
+
+// The ranks met once a step, however many microbatches there are.
+void expect_one_reduction() {
+  const auto sent = [](const exercise::Accumulate& accumulate) {
+    int64_t bytes = 0;
+    for (const RankReport& each : run(2, [&](const Communicator& dp) {
+           accumulate(std::vector<Values>(4, Values(5, 1.0)), dp);
+         }))
+      bytes += each.ledger().total_traffic().bytes_sent;
+    return bytes;
+  };
+  const int64_t once = sent([](const std::vector<Values>& own, const Communicator& dp) {
+    Values sum = own.front();
+    dp.all_reduce(sum);
+    return sum;
+  });
+  const int64_t got = sent(solution.accumulated);
+  expect(got < 2 * once, fmt::format("4 microbatches on 2 ranks send {} bytes, and one all_reduce "
+                                     "sends {}: add up on the rank first, then reduce once",
+                                     got, once));
 }
 
 }  // namespace
@@ -95,6 +119,7 @@ TEST_CASE("40.2: the gradient is the mean over all microbatches of all ranks") {
       clues.ranks = p;
       for (const Values& each : left) expect(compare(each, expected, 1e-12, clues));
     }
+  expect_one_reduction();
 }
 
 TEST_CASE("40.3: every row of a batch counts, and each as much as the others") {
@@ -102,7 +127,10 @@ TEST_CASE("40.3: every row of a batch counts, and each as much as the others") {
     const std::string what = fmt::format("{} rows in microbatches of {}", rows, size);
     int64_t next = 0;
     for (const exercise::Part& each : solution.microbatches_of(rows, size)) {
-      expect(each.begin == next && each.end > each.begin && each.end - each.begin <= size,
+      expect(each.end - each.begin <= size,
+             fmt::format("{}: rows {} to {} are {} in one microbatch, and at most {} fit", what,
+                         each.begin, each.end - 1, each.end - each.begin, size));
+      expect(each.begin == next && each.end > each.begin,
              fmt::format("{}: rows {} to {} come after row {}", what, each.begin, each.end - 1,
                          next - 1));
       const double weight = static_cast<double>(each.end - each.begin) / static_cast<double>(rows);
@@ -118,35 +146,49 @@ TEST_CASE("40.3: every row of a batch counts, and each as much as the others") {
   }
 }
 
+// What train_until returns on each rank; losses[rank].
+std::vector<Values> means_of(const std::vector<Values>& losses, const std::string& what) {
+  std::vector<Values> means(losses.size());
+  try {
+    run(static_cast<int>(losses.size()), [&](const Communicator& dp) {
+      const auto r = static_cast<size_t>(dp.rank());
+      means[r] = solution.train_until(losses[r], dp);
+    });
+  } catch (const Error& error) {
+    FAIL("the run of ranks whose losses are "
+         << what << " never ends: one rank has left the loop, and the others wait for it\n    "
+         << std::string(error.what()));
+  }
+  return means;
+}
+
 TEST_CASE("40.4: all ranks stop at the same step, and none waits") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity();
   const std::vector<std::vector<Values>> runs = {
-      {{4, 3, nan, 2}, {4, 5, 6, 7}}, {{1, 2, 3}, {3, 2, 1}}, {{nan, 1}, {1, nan}}};
-  for (size_t i = 0; i < runs.size(); ++i) {
-    std::vector<Values> means(2);
-    try {
-      run(2, [&](const Communicator& dp) {
-        const auto r = static_cast<size_t>(dp.rank());
-        means[r] = solution.train_until(runs[i][r], dp);
-      });
-    } catch (const Error& error) {
-      FAIL("the run of two ranks whose losses are "
-           << fmt::format("{} and {}", fmt::join(runs[i][0], ", "), fmt::join(runs[i][1], ", "))
-           << " never ends: one rank has left the loop, and the other waits for it\n    "
-           << std::string(error.what()));
-    }
+      {{4, 3, nan, 2}, {4, 5, 6, 7}},
+      {{1, 2, 3}, {3, 2, 1}},
+      {{nan, 1}, {1, nan}},
+      {{4, 3, 2}, {4, infinite, 1}},
+      {{1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, nan, 4}, {5, 6, 7, 8}},
+  };
+  for (const std::vector<Values>& losses : runs) {
+    std::string what;
+    for (const Values& own : losses)
+      what += fmt::format("{}{}", what.empty() ? "" : " and ", fmt::join(own, ", "));
+    const std::vector<Values> means = means_of(losses, what);
     Values expected;
-    for (size_t step = 0; step < runs[i][0].size(); ++step) {
-      const double a = runs[i][0][step], b = runs[i][1][step];
-      if (!std::isfinite(a + b)) break;
-      expected.push_back((a + b) / 2);
+    for (size_t step = 0; step < losses[0].size(); ++step) {
+      double sum = 0;
+      for (const Values& own : losses) sum += own[step];
+      if (!std::isfinite(sum)) break;
+      expected.push_back(sum / static_cast<double>(losses.size()));
     }
     for (const Values& each : means)
       expect(each == expected,
-             fmt::format("losses {} and {}: the mean losses are {}, expected {}: both ranks stop "
-                         "where the first loss is not finite",
-                         fmt::join(runs[i][0], ", "), fmt::join(runs[i][1], ", "),
-                         fmt::join(each, ", "), fmt::join(expected, ", ")));
+             fmt::format("losses {}: the mean losses are {}, expected {}: all ranks stop where the "
+                         "first loss of any of them is not finite",
+                         what, fmt::join(each, ", "), fmt::join(expected, ", ")));
   }
 }
 
@@ -189,28 +231,56 @@ TEST_CASE("40.6: the norm is the whole gradient's, on any mesh") {
   }
 }
 
+namespace {
+
+// The checkpoint that p ranks save, each two shards; the last rank comes late. `waited`: nobody went on before it.
+Files saved_by(int p, bool& waited) {
+  std::vector<Files> by_rank(static_cast<size_t>(p));
+  std::atomic<int> begun{0};
+  std::atomic<bool> early{false};
+  run(p, [&](const Communicator& dp) {
+    if (dp.rank() == p - 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Files& own = by_rank[static_cast<size_t>(dp.rank())];
+    ++begun;
+    for (const char* name : {"momentum", "variance"})
+      solution.save_shard(own, name, random_values(3, fmt::format("{} {}", name, dp.rank())), dp);
+    if (begun < p) early = true;
+  });
+  Files all;
+  for (const Files& own : by_rank) all.insert(own.begin(), own.end());
+  waited = !early;
+  return all;
+}
+
+std::string names_of(const Files& files) {
+  std::string names;
+  for (const auto& [name, values] : files) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
+}  // namespace
+
 TEST_CASE("40.7: a checkpoint holds the shards of all ranks") {
   for (const int p : {4, 1, 3}) {
-    Files files;
-    Values expected;
-    for (int r = 0; r < p; ++r)
-      for (const double value : random_values(3, fmt::format("shard {}", r)))
-        expected.push_back(value);
-    run(p, [&](const Communicator& dp) {
-      const Values shard = random_values(3, fmt::format("shard {}", dp.rank()));
-      solution.save_shard(files, "momentum", shard, dp);
-    });
-    expect(std::ssize(files) == p,
-           fmt::format("{} ranks with a shard each, and the checkpoint has {} file{}: {}", p,
-                       files.size(), files.size() == 1 ? "" : "s", [&] {
-                         std::string names;
-                         for (const auto& [name, values] : files) names += name + " ";
-                         return names;
-                       }()));
-    Clues clues;
-    clues.what = fmt::format("what is restored from {} shards", p);
-    clues.ranks = p;
-    expect(compare(solution.restored(files, "momentum", p, 3), expected, 0, clues));
+    bool waited = false;
+    const Files files = saved_by(p, waited);
+    expect(std::ssize(files) == 2 * p,
+           fmt::format("{} ranks with two shards each, and the checkpoint has {} file{}: {}", p,
+                       files.size(), files.size() == 1 ? "" : "s", names_of(files)));
+    for (const char* name : {"momentum", "variance"}) {
+      Values expected;
+      for (int r = 0; r < p; ++r)
+        for (const double value : random_values(3, fmt::format("{} {}", name, r)))
+          expected.push_back(value);
+      Clues clues;
+      clues.what = fmt::format("what is restored of {} from {} shards", name, p);
+      clues.ranks = p;
+      expect(compare(solution.restored(files, name, p, 3), expected, 0, clues));
+    }
+    expect(waited,
+           fmt::format("{} ranks: one went on while another had not saved its shard yet. Whoever "
+                       "stops then leaves a checkpoint that misses a shard: keep the barrier",
+                       p));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "course/shared/launch_matmul.hpp"
 #include "yotta/core/exercise.hpp"
+#include "yotta/device/atomics.hpp"
 #include "yotta/device/kernel.hpp"
 
 namespace exercise {

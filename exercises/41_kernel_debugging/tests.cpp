@@ -36,6 +36,33 @@ void expect_right(MatmulKernel kernel, int m, int n, int k, uint64_t seed, const
   expect(compare(std::vector<double>(c.begin(), c.end()), expected, 0, clues));
 }
 
+// The same bits from numbers whose sum depends on the order of additions.
+void expect_one_order() {
+  std::vector<float> x(64), ones(64, 1);
+  for (size_t i = 0; i < 64; ++i) x[i] = 1.0f / static_cast<float>(i + 1);
+  const MatmulLaunch kernel{solution.by_halves, 1, 64, 1};
+  const float first = launch_matmul(kernel, x, ones, 1, 1, 64, 1)[0];
+  for (const uint64_t seed : {2, 3, 4, 5}) {
+    const float sum = launch_matmul(kernel, x, ones, 1, 1, 64, seed)[0];
+    expect(sum == first,
+           fmt::format("two runs of the same numbers: {:.9g} and {:.9g}. Which sum is "
+                       "added to which must not depend on who comes first",
+                       first, sum));
+  }
+}
+
+// All threads multiply.
+void expect_few_reads() {
+  const std::vector<float> x = whole_numbers(128, 7);
+  Profile profile;
+  launch_matmul({solution.by_pieces, 1, 64, 1}, x, x, 1, 1, 128);
+  const int64_t reads = profile.global_reads().requests, all = 2 * 2 * 2;  // arrays, warps, pieces
+  expect(reads <= all,
+         fmt::format("right, but warps read global memory {} times one after the other, where {} "
+                     "would do: each thread multiplies one pair of a piece",
+                     reads, all));
+}
+
 }  // namespace
 
 TEST_CASE("41.1: the same sum in every run, with a tree of additions") {
@@ -51,6 +78,7 @@ TEST_CASE("41.1: the same sum in every run, with a tree of additions") {
          fmt::format("right, but warps read shared memory {} times one after the other, where {} "
                      "would do for six steps of additions: mend the order and keep the tree",
                      reads, tree));
+  expect_one_order();
 }
 
 TEST_CASE("41.2: every launch ends, whatever k is, with the right numbers") {
@@ -58,4 +86,5 @@ TEST_CASE("41.2: every launch ends, whatever k is, with the right numbers") {
     for (const uint64_t seed : {1, 2})
       expect_right(solution.by_pieces, 2, 3, k, seed,
                    "not all threads come to the same __syncthreads(), or one reads too early");
+  expect_few_reads();
 }

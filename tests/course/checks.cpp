@@ -383,6 +383,9 @@ TEST_CASE("list, reset and check without a number are about what was begun") {
   REQUIRE(verdicts.size() == 1);
   CHECK(verdicts[0]["points"] == 91);
   CHECK(contains(student.verb("list").output, " 91 of 100"));
+  CHECK(contains(student.verb("list 03_m").output,
+                 "03.3   30 minutes  medium   35 points  the kernel with a tile of sums per thread"
+                 "  (uses 03.1)\n"));
   CHECK(student.check("--json '/dev/null'").status == 1);
   CHECK(student.verb("check 03.1").status == 0);
   CHECK(student.verb("check 03.3").status == 1);
@@ -393,6 +396,8 @@ TEST_CASE("list, reset and check without a number are about what was begun") {
   const auto listed = nlohmann::json::parse(student.verb("list 03_m --json - 2>/dev/null").output);
   CHECK(listed[0]["begun"] == false);
   CHECK(listed[0]["points"] == 91);  // of the last version that compiled
+  CHECK(listed[0]["each"][4]["difficulty"] == "easy");
+  CHECK(listed[0]["each"][2]["needs"] == Lines{"03.1"});
 }
 
 TEST_CASE("the shells' completions are fresh, and complete verbs, options and exercises in bash") {
@@ -418,8 +423,11 @@ TEST_CASE("the shells' completions are fresh, and complete verbs, options and ex
   CHECK(contains(completed("slides 1"), "18_pipeline"));
   CHECK(completed("exercise ver") == "verify\n");
   CHECK(completed("check --fi") == "--file\n");
-  CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4\n");
+  CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4 03.5\n");
   CHECK(completed("reset 03") == "03 03_matmul\n");
+  CHECK(contains(completed("hint ''"), "10_collectives"));  // tasks only once a number was begun
+  CHECK_FALSE(contains(completed("hint ''"), "10.1"));
+  CHECK(completed("check 10 --file ''") == "\n");  // the shell's own: files
   CHECK(completed("lesson tens") == "\n");
   CHECK(contains(completed("lesson 0"), "04_tensor_cores"));
   CHECK(contains(completed("bench matm"), "matmul"));

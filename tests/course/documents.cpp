@@ -161,6 +161,21 @@ TEST_CASE("doctor ends with 0, with 1 if something needed is missing, with 2 aft
   CHECK(doctor("", "--everything").first == 2);
 }
 
+TEST_CASE("doctor names what a feature misses") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const std::string run = fmt::format(
+      "for each in sh cat awk sed head sort df uname nproc tr dirname readlink id grep; do "
+      "ln -s \"$(command -v $each)\" '{0}'; done; env PATH='{0}' '{1}/yotta' doctor >'{2}' 2>&1",
+      folder.path().string(), root, out);
+  CHECK(std::system(run.c_str()) != 0);  // no compiler
+  const std::string text = runner::read_text(out);
+  CAPTURE(text);
+  for (const char* lack : {"not there: mpirun mpicxx\n", "not there: clang++-19 clang-repl-19\n",
+                           "not there: bwrap\n", "not there: pandoc\n", "missing  ninja"})
+    CHECK(count(text, lack) == 1);
+}
+
 TEST_CASE("doctor and the container know every package that yotta installs") {
   static const std::regex package(R"(echo ([a-z0-9+.-]+)( #.*)?$)");
   const std::string doctor = runner::read_text(root + "/course/doctor.sh"),

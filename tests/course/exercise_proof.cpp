@@ -3,6 +3,7 @@
 // with the words that exercise.json promises. The programs are built by exercises/CMakeLists.txt.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -104,6 +105,40 @@ bool contains(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
 
+// The tasks whose parts a wrong solution replaces; none: it is wrong outside of the parts.
+std::vector<std::string> tasks_of_mistake(const Wrong& wrong) {
+  return marked_parts(read_text(fmt::format("{}/wrong/{}.inc", the_exercise().folder, wrong.name)));
+}
+
+bool has(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// Is one of these the task itself, or one that it needs?
+bool concerns(const Task& task, const std::vector<std::string>& wrong) {
+  return has(wrong, task.id) || std::any_of(task.needs.begin(), task.needs.end(),
+                                            [&](const auto& id) { return has(wrong, id); });
+}
+
+// A mistake shows under its own task. Elsewhere only under tasks that need it, and there it says what to mend first.
+void check_blame(const Wrong& wrong, const Grade& grade) {
+  const std::vector<std::string> mistaken = tasks_of_mistake(wrong);
+  if (mistaken.empty()) return;
+  bool shown = false;
+  for (const TaskResult& result : grade.tasks) {
+    if (result.passed == result.cases) continue;
+    shown = shown || has(mistaken, result.task.id);
+    CHECK_MESSAGE(
+        concerns(result.task, mistaken),
+        fmt::format("{} fails, and does not need {}: {}", result.task.id, fmt::join(mistaken, ", "),
+                    grade.first_failed(result.task.id)->message));
+    if (!has(mistaken, result.task.id))
+      CHECK_MESSAGE(has(mistaken, result.mend_first),
+                    fmt::format("{} says '{}'", result.task.id, result.mend_first));
+  }
+  CHECK_MESSAGE(shown, fmt::format("no case of {} fails", fmt::join(mistaken, ", ")));
+}
+
 }  // namespace
 
 TEST_CASE("the starter is a fresh cut of the library's header, with a part for every task") {
@@ -113,7 +148,8 @@ TEST_CASE("the starter is a fresh cut of the library's header, with a part for e
   CHECK_MESSAGE(fresh, fmt::format("run ./yotta check {} --cut", exercise.number()));
   std::vector<std::string> tasks, parts = marked_parts(header);
   for (const Task& task : exercise.tasks) tasks.push_back(task.id);
-  std::sort(parts.begin(), parts.end());  // a header may have them in another order
+  std::sort(parts.begin(), parts.end());  // a header may have them in another order, and 25.10
+  std::sort(tasks.begin(), tasks.end());  // comes before 25.2 here
   CHECK(parts == tasks);
 }
 
@@ -165,6 +201,7 @@ TEST_CASE("each wrong solution is rejected by its case, with its words") {
     REQUIRE_MESSAGE(found != result.cases.end(), ("there is no case " + wrong.rejected_by));
     CHECK_FALSE_MESSAGE(found->passed, wrong.rejected_by);
     CHECK_FALSE(result.complete());
+    check_blame(wrong, result);
     for (const std::string& words : wrong.says) {
       const bool said = found->message.find(words) != std::string::npos;
       CHECK_MESSAGE(said, fmt::format("not said: '{}', but: {}", words, found->message));
@@ -206,6 +243,18 @@ TEST_CASE("tasks are numbered in their order, and their points add up to 100") {
     points += task.title.starts_with("bonus: ") ? 0 : task.points;
   }
   CHECK(points == 100);
+}
+
+TEST_CASE("the minutes of the tasks add up to the exercise's") {
+  const Exercise& exercise = the_exercise();
+  int minutes = 0;
+  for (const Task& task : exercise.tasks) {
+    CHECK_MESSAGE(task.minutes > 0, task.id);
+    const bool is_warm_up = task.title.starts_with("warm-up: ");
+    CHECK_MESSAGE((!is_warm_up || task.minutes <= 5), task.id);
+    minutes += task.title.starts_with("bonus: ") ? 0 : task.minutes;
+  }
+  CHECK(minutes == exercise.minutes);
 }
 
 TEST_CASE("hints go in steps: the first of a task holds no line of its solution") {

@@ -150,6 +150,15 @@ constexpr const char* restored = "\033[?25h\033[?1049l";
 
 }  // namespace
 
+TEST_CASE("a task's page says its minutes, how difficult it is and which tasks it uses") {
+  State state = two_exercises();
+  Task& task = state.exercises[0].tasks[1];
+  task.minutes = 10, task.difficulty = "medium", task.needs = {"07.1"};
+  state.task = 1;
+  CHECK(contains(page_text(state, 100),
+                 "07.2: a task (50 points, 10 minutes, medium)\nIt uses 07.1.\n"));
+}
+
 TEST_CASE("it begins where the student was, or at the first exercise that is not complete") {
   std::vector<Exercise> all = two_exercises().exercises;
   CHECK(begin_at(all, "10_rings").at == 1);
@@ -281,6 +290,8 @@ TEST_CASE("the other keys: check all, lesson, run again, statement, quit") {
   CHECK(asks_for(press(state, "r"), Effect::Kind::grade, "07_sums"));
   CHECK(asks_for(press(state, "q"), Effect::Kind::quit, ""));
   CHECK(after(state, {"c", "s"}).page == Page::statement);
+  CHECK(contains(seen(after(state, {"x", "a"})), "Nothing was changed."));
+  CHECK_FALSE(contains(seen(after(state, {"x", "a", "s"})), "Nothing was changed."));
   CHECK(press(state, "Z").effects.empty());
 }
 
@@ -291,6 +302,12 @@ TEST_CASE("the first failure says that it is expected") {
   CHECK(contains(seen(shown), "That it fails is expected"));
   const State later = next(shown, verdict_of("07_sums", {{"07.1", 10, false}})).state;
   CHECK_FALSE(contains(seen(later), "is expected"));
+  const State saved = next(shown, {Kind::saved}).state;  // something is written now
+  const State still = next(saved, verdict_of("07_sums", {{"07.1", 0, false}})).state;
+  CHECK_FALSE(contains(seen(still), "is expected"));
+  const State other = after(still, {"l", "down", "enter", "v"});
+  const State there = next(other, verdict_of("10_rings", {{"10.1", 0, false}})).state;
+  CHECK(contains(seen(there), "That it fails is expected"));
 }
 
 TEST_CASE("what could not be graded says why, and is nobody's failure") {
@@ -332,8 +349,11 @@ TEST_CASE("the screen fits into every window") {
 
 TEST_CASE("what a verdict leaves out is shown by a key here, by an option elsewhere") {
   Event event = verdict_of("07_sums", {{"07.1", 10, false}});
-  event.text = "07.1: a\n  it is wrong\n  ... 3 more lines: -v shows them\n";
-  CHECK(contains(seen(next(two_exercises(), event).state), "... 3 more lines: e shows them"));
+  event.text =
+      "without 07.2, and was graded:\n07.1: a\n  it is wrong\n  ... 3 more lines: -v shows them\n";
+  const std::string text = seen(next(two_exercises(), event).state);
+  CHECK(contains(text, "... 3 more lines: e shows them"));
+  CHECK(contains(text, "without 07.2, and was graded.\n"));  // the table stands above
 }
 
 TEST_CASE("lists and tables keep their shape in a narrow window") {
@@ -352,8 +372,8 @@ TEST_CASE("lists and tables keep their shape in a narrow window") {
 TEST_CASE("a README is shown without its marks, and its paragraphs are whole") {
   CHECK(plain_markdown(
             "# Exercise 10\n\nOne `x` and\n**two** [three](a/b.md).\n\n```\n"
-            "./yotta check 10   grades\nint  x;\n```\n| a | b |\n|---|---|\n| c | d |\n") ==
-        "Exercise 10\n\nOne x and two three.\n\nint  x;\na │ b\nc │ d\n");
+            "./yotta check 10   grades\nint  x;\n```\n| a | b |\n|---|---|\n| \\|c\\| | d |\n") ==
+        "Exercise 10\n\nOne x and two three.\n\nint  x;\na │ b\n|c| │ d\n");
 }
 
 TEST_CASE("a terminal's keys have names, and what is no key is left out") {

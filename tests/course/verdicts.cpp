@@ -78,18 +78,23 @@ std::string at(int line, const std::string& what) {
   return fmt::format("/w/sums.hpp:{}:3: error: {}\n", line, what);
 }
 
-// What reading exercises/07_sums/exercise.json with this task says.
-std::string said_of_task(const std::string& task) {
+// exercises/07_sums with these tasks.
+Exercise read_tasks(const std::string& tasks) {
   const TemporaryFolder root;
   fs::create_directories(root / "exercises/07_sums");
   write_text(root / "exercises/07_sums/exercise.json",
              R"({"header": "a/sums.hpp", "title": "", "minutes": 1, "difficulty": "easy",
                  "prerequisites": [], "outcomes": [], "wrong": [], "tasks": [)" +
-                 task + "]}");
+                 tasks + "]}");
+  return read_exercise(root.path(), "07_sums");
+}
+Lines needs_of_last_task(const std::string& tasks) { return read_tasks(tasks).tasks.back().needs; }
+
+// What reading these tasks says: the error, or what two cases of the first weigh.
+std::string said_of_task(const std::string& tasks) {
   try {
-    const Exercise exercise = read_exercise(root.path(), "07_sums");
-    return fmt::format("{} {}", exercise.tasks[0].weight("7.1: a"),
-                       exercise.tasks[0].weight("7.1: b"));
+    const Task task = read_tasks(tasks).tasks[0];
+    return fmt::format("{} {}", task.weight("7.1: a"), task.weight("7.1: b"));
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -190,6 +195,60 @@ TEST_CASE("every task that is not solved shows its first message") {
   CHECK(json["tasks"][0]["message"] == "first");
   CHECK(json["tasks"][1]["solved"] == false);
   CHECK(json["cases"].size() == 5);
+}
+
+TEST_CASE("a task that uses one which is not solved says to mend that first, and no more") {
+  Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 30}, {"7.3", "", 30}});
+  exercise.tasks[1].needs = {"7.1"};
+  exercise.tasks[2].needs = {"7.1", "7.2"};
+  const std::vector<Case> cases = {{"7.1: a", false, "rows"},
+                                   {"7.2: a", false, "columns\\nlook at columns"},
+                                   {"7.3: a", false, "exercise 7.3 is not done yet"}};
+  const Verdict verdict = verdict_of(grade_of(exercise, cases));
+  const std::string text = verdict_text(exercise, verdict);
+  CAPTURE(text);
+  CHECK(contains(text, "\n7.1: a\n  rows\n7.2: mend 7.1 first: 7.2 uses it\n7.3: exercise 7.3 is"));
+  CHECK_FALSE(contains(text, "columns"));
+  CHECK(contains(verdict_text(exercise, verdict, {"7.2"}), "7.2: mend 7.1 first: 7.2 uses it"));
+  CHECK(contains(verdict_text(exercise, verdict, {"", true}),
+                 "7.2: a\n  mend 7.1 first: 7.2 uses it\n  columns\n  look at columns\n"));
+  const nlohmann::json tasks = verdict_json(exercise, verdict)["tasks"];
+  CHECK(tasks[0]["mend_first"].is_null());
+  CHECK(tasks[1]["mend_first"] == "7.1");
+  CHECK(tasks[1]["message"] == "mend 7.1 first: 7.2 uses it\ncolumns\nlook at columns");
+}
+
+TEST_CASE("what is to be mended first is a task that itself waits for none") {
+  Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 30}, {"7.3", "", 30}});
+  exercise.tasks[0].needs = {"7.2", "7.3"};
+  exercise.tasks[1].needs = {"7.3"};
+  const Grade grade = grade_of(exercise, {{"7.1: a", false}, {"7.2: a", false}, {"7.3: a", false}});
+  CHECK(grade.tasks[0].mend_first == "7.3");
+  CHECK(grade.tasks[1].mend_first == "7.3");
+  CHECK(grade.tasks[2].mend_first.empty());
+}
+
+TEST_CASE("a task whose needs are solved says what is wrong with itself") {
+  Exercise exercise = exercise_of({{"7.1", "one", 40, {{"7.1: b", 0}}}, {"7.2", "two", 30}});
+  exercise.tasks[1].needs = {"7.1"};
+  const Verdict verdict = verdict_of(grade_of(
+      exercise, {{"7.1: a"}, {"7.1: b", false, "a remark"}, {"7.2: a", false, "columns"}}));
+  CHECK(contains(verdict_text(exercise, verdict), "7.2: a\n  columns\n"));
+  CHECK_FALSE(contains(verdict_text(exercise, verdict), "first"));
+}
+
+TEST_CASE("what a task needs is another task; it needs what that one needs too") {
+  const std::string one = R"({"id": "7.1", "title": "", "points": 40})",
+                    two = R"(, {"id": "7.2", "title": "", "points": 3, "needs": ["7.1"]})";
+  const auto three = [](const std::string& needs) {
+    return R"(, {"id": "7.3", "title": "", "points": 3, "needs": [)" + needs + "]}";
+  };
+  CHECK(needs_of_last_task(one + two + three(R"("7.2")")) == Lines{"7.1", "7.2"});
+  CHECK(needs_of_last_task(one + two) == Lines{"7.1"});
+  CHECK(contains(said_of_task(one + two + three(R"("7.3")")), "task 7.3 needs itself"));
+  CHECK(contains(said_of_task(one + two + three(R"("7.4")")), "7.3 needs 7.4, and there is none"));
+  const std::string later = R"({"id": "7.1", "title": "", "points": 40, "needs": ["7.2"]})";
+  CHECK(contains(said_of_task(later + two), "needs itself"));
 }
 
 TEST_CASE("a verdict is one screen, however much the cases say") {

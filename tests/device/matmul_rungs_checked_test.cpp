@@ -90,5 +90,8 @@ TEST_CASE("bytes that the tiles load: as bytes_loaded says, at the edges too") {
           bytes_loaded(size.m, size.n, size.k, {rung.BM, rung.BN, rung.BK, rung.TM, rung.TN});
       CHECK(static_cast<double>(profile.global_reads().bytes) == bytes.global);
       CHECK(static_cast<double>(profile.shared_reads().bytes) == bytes.shared);
+      CHECK(profile.shared_writes().bytes ==
+            shared_bytes_written(size.m, size.n, size.k,
+                                 {rung.BM, rung.BN, rung.BK, rung.TM, rung.TN}));
     }
 }

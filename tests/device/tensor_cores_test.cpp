@@ -56,6 +56,12 @@ TEST_CASE("sums are f32: 4096 ones and small numbers that bf16 would drop") {
   for (const float value : one_warp(problem)) CHECK(value == 4096);
 }
 
+TEST_CASE("lane_of_c is the lane that mma says") {
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i)
+      CHECK(lane_of_c(M16N8K16::c(lane, i).row, M16N8K16::c(lane, i).column) == lane);
+}
+
 TEST_CASE("what it costs") {
   CHECK(mma_count(16, 8, 16) == 1);
   CHECK(mma_count(17, 9, 33) == 2 * 2 * 3);

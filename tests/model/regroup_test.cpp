@@ -99,3 +99,11 @@ TEST_CASE("shares of a step: replay trains on every sequence once, drop on those
   const ShareOfStep whole = share_of_step(Recovery::reroute, 12, 1, 0, 4, Ints{0, 2}, 1);
   CHECK((whole.begin == 0 && whole.end == 12 && whole.all == 12));
 }
+
+TEST_CASE("least is lost at Young's interval: as much to snapshots as to work done twice") {
+  const double save = 10, mean = 20000, best = best_intervals(save, mean).young;
+  CHECK(lost_share(best, save, mean) == doctest::Approx(2 * save / best));
+  CHECK(lost_share(best, save, mean) == doctest::Approx(best / mean));
+  for (const double other : {0.9, 1.1})
+    CHECK(lost_share(other * best, save, mean) > lost_share(best, save, mean));
+}

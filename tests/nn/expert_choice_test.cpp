@@ -148,3 +148,8 @@ TEST_CASE("bf16 rows are summed in f32") {
   CHECK(combine_token_backward<bfloat16>(dy, {&rows[0], 1}, 0.5f, drow) == 768);
   CHECK(static_cast<float>(drow[0]) == 1.5f);
 }
+
+TEST_CASE("a token of Mixtral meets the router and two of eight experts") {
+  static_assert(weights_met(4096, 14336, 8, 2) == 4096 * 8 + 2 * 3 * int64_t{4096} * 14336);
+  CHECK(weights_met(3, 4, 4, 2) == 12 + 72);
+}

@@ -187,3 +187,14 @@ TEST_CASE("dx is overwritten; gradients of weights, of keys and of values are ad
   CHECK(largest_difference(one.dk, add(zero.dk, ones)) < 1e-13);
   CHECK(largest_difference(one.dv, add(zero.dv, ones)) < 1e-13);
 }
+
+TEST_CASE("a linear layer's step has the FLOPs that the ledger counts") {
+  const Linear at;
+  const double before = context().ledger.total_flops();
+  linear(at.x, at.w);
+  linear_backward_input(at.dy, at.w);
+  Tensor dw = made({4, 3});
+  linear_backward_weight(at.dy, at.x, dw);
+  const double counted = context().ledger.total_flops() - before;
+  CHECK(counted == static_cast<double>(reference::linear_step_flops(5, 3, 4)));
+}

@@ -161,3 +161,9 @@ TEST_CASE("needs: dense peak, a share of it, all chips' watts") {
   CHECK_THROWS_AS(run_needs(1, fleet), Error);
   CHECK_THROWS_AS(run_needs(no_number, Fleet{}), Error);
 }
+
+TEST_CASE("a run ends in time with so many chips, and not with one less") {
+  const double chips = chips_to_train(1e9, 2e10, 86400, 4e14);
+  CHECK(chips == 4);  // 1.2e20 FLOPs, of which a chip does 3.456e19 a day
+  CHECK(chips_to_train(1e9, 2e10, 3e5, 4e14) == 1);
+}

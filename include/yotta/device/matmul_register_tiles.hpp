@@ -114,6 +114,15 @@ constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSi
   // end of exercise 03.4
   return bytes;
 }
+// Shared memory is written by load_tile alone, what it finds beyond an edge too.
+constexpr int64_t shared_bytes_written(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
+  int64_t bytes = 0;
+  // exercise 03.5: blocks, times steps along k, times the bytes of both tiles
+  const int64_t blocks = (m + tile.BM - 1) / tile.BM * ((n + tile.BN - 1) / tile.BN);
+  bytes = 4 * blocks * ((k + tile.BK - 1) / tile.BK) * tile.BK * (tile.BM + tile.BN);
+  // end of exercise 03.5
+  return bytes;
+}
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta

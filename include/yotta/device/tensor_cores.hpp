@@ -123,6 +123,15 @@ __global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, 
   // end of exercise 04.5
 }
 
+// The lane of a warp that holds the number (row, column) of a 16 x 8 tile of C.
+constexpr int lane_of_c(int row, int column) {
+  int lane = 0;
+  // exercise 04.6: the picture at the top says which g and which t have this number
+  lane = 4 * (row % 8) + column / 2;
+  // end of exercise 04.6
+  return lane;
+}
+
 // Instructions, and bytes read from memory, for m x n x k in tiles of tile_m x tile_n: each tile
 // reads its rows of A and its columns of B once.
 constexpr int64_t mma_count(int64_t m, int64_t n, int64_t k) {

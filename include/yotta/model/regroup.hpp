@@ -74,6 +74,8 @@ struct Intervals {
   double young = 0, daly = 0;
 };
 YOTTA_API Intervals best_intervals(double save, double mean, Where where = Where::current());
+// The sum that is to be least: what is lost of a second's work. All above 0.
+YOTTA_API double lost_share(double interval, double save, double mean);
 
 // ---- who takes part ----
 
@@ -139,6 +141,14 @@ Intervals best_intervals(double save, double mean, Where where) {
   best.daly = x < 1 ? best.young * (1 + std::sqrt(x) / 3 + x / 9) - save : mean;
   // end of exercise 30.1
   return best;
+}
+
+double lost_share(double interval, double save, double mean) {
+  double lost = 0;
+  // exercise 30.7: what goes to snapshots, and what to work that is done twice
+  lost = save / interval + interval / (2 * mean);
+  // end of exercise 30.7
+  return lost;
 }
 
 std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {

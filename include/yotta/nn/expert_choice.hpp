@@ -57,6 +57,15 @@ constexpr const char* name(RouterScore score) {
   return score == RouterScore::softmax ? "softmax" : "sigmoid";
 }
 
+// Weights of a layer of E swiglu experts that one token is multiplied with.
+constexpr int64_t weights_met(int64_t C, int64_t F, int64_t E, int64_t k) {
+  int64_t met = 0;
+  // exercise 25.10: the router's (E, C), and three matrices (F, C) of each expert that is chosen
+  met = C * E + k * 3 * C * F;
+  // end of exercise 25.10
+  return met;
+}
+
 // The k experts of scores s (E) with the largest s + b, the largest first, and their weights. b (E)
 // may be empty: no bias.
 template <class Real>
@@ -113,8 +122,7 @@ void combine_token(const Number* rows, std::span<const int64_t> row_of,
   for (size_t j = 0; j < k; ++j) {
     if (row_of[j] < 0) continue;
     const Number* const row = rows + row_of[j] * C;
-    const Computed<Number> by = weight[j];
-    for (size_t c = 0; c < C; ++c) sum[c] += by * static_cast<Computed<Number>>(row[c]);
+    for (size_t c = 0; c < C; ++c) sum[c] += weight[j] * static_cast<Computed<Number>>(row[c]);
   }
   // end of exercise 25.3
 }

@@ -51,6 +51,9 @@ YOTTA_API void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx);
 // dw (O, I) and db (O) of dy (N, O): added to what is there.
 YOTTA_API void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
 
+// FLOPs of the three matmuls of a step: forward, dx and dw, without biases.
+YOTTA_API int64_t linear_step_flops(int64_t N, int64_t I, int64_t O);
+
 // y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
 YOTTA_API void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r);
 // dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
@@ -105,6 +108,14 @@ void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
       for (int64_t i = 0; i < x.cols; ++i) dw(o, i) += dy(n, o) * x(n, i);
     }
   // end of exercise 12.2
+}
+
+int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
+  int64_t flops = 0;
+  // exercise 12.7: a product and an addition for each n, i and o; three times
+  flops = 3 * 2 * N * I * O;
+  // end of exercise 12.7
+  return flops;
 }
 
 // ---- rmsnorm ------------------------------------------------------------------------------------
