@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "course/shared/graded.hpp"
@@ -56,7 +58,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 double share(const std::string& first, const std::string& second) {
-  return compare(fingerprints_of(first), fingerprints_of(second), {}).share;
+  return compare(fingerprints_of(first, ""), fingerprints_of(second, ""), {}).share;
 }
 
 // Without a body.
@@ -259,22 +261,59 @@ TEST_CASE("copies are alike, with other names, comments and lines too") {
 }
 
 TEST_CASE("what the starter holds is nobody's copy") {
-  const Fingerprints prints = fingerprints_of(loop);
-  CHECK(compare(prints, prints, prints).share == 0);
+  const Fingerprints prints = fingerprints_of(loop, "");
+  const std::set<uint64_t> starter = prints_of_starter(loop);
+  CHECK(compare(prints, prints, starter).share == 0);
+  CHECK(fingerprints_of(loop, loop).text.empty());
   const std::string own =
       "\n// exercise 10.2: own\nwhile (a < b && b * c > 4 && f(a, b)) c = a - b;\n";
   const std::string other =
       "\n// exercise 10.2: own\ndo { switch (a) { case 4: return; } } while (x[3]);\n";
-  const Fingerprints ann = fingerprints_of(loop + own), bob = fingerprints_of(loop + other);
+  const Fingerprints ann = fingerprints_of(loop + own, ""), bob = fingerprints_of(loop + other, "");
   CHECK(compare(ann, bob, {}).share > 0.5);
-  CHECK(compare(ann, bob, prints).share == 0);
+  CHECK(compare(ann, bob, starter).share == 0);
+}
+
+namespace {
+// With the lines between two texts moved in front of a third, which stands before them.
+std::string moved(const std::string& text, const char* from, const char* to, const char* before) {
+  const size_t begin = text.find(from), end = text.find(to), place = text.find(before);
+  REQUIRE((place < begin && begin < end && end != std::string::npos));
+  return text.substr(0, place) + text.substr(begin, end - begin) +
+         text.substr(place, begin - place) + text.substr(end);
+}
+}  // namespace
+
+TEST_CASE("a copy is found without its marks, in helpers and in another order") {
+  const Exercise ring = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  const std::string starter = read_text(ring.starter());
+  const auto as_handed_in = [&](const char* variant) {  // without what follows the starter's end
+    const std::string text = variant_of(ring, variant);
+    return text.substr(0, text.find("// Exact costs: "));
+  };
+  const std::string library = as_handed_in("library");
+  const Fingerprints original = fingerprints_of(library, starter);
+  const auto shares = [&](const std::string& text) {
+    CHECK(text != library);
+    return compare(original, fingerprints_of(text, starter), prints_of_starter(starter)).share;
+  };
+  CHECK(shares(std::regex_replace(library, std::regex("// (end of )?exercise"), "// my")) > 0.8);
+  CHECK(shares(moved(library, "// Every rank ends with all n", "// Every rank ends with the sum",
+                     "// Rank r ends with")) > 0.8);
+  const size_t body = library.find("  const int p = ring.size()");
+  std::string helper = library;
+  helper.insert(body, "  mine(ring, in, out, op);\n}\nvoid mine(Channel& ring, ConstData in) {\n");
+  CHECK(shares(helper) > 0.9);
+  CHECK(shares(as_handed_in("both_the_other_way")) < 0.4);  // right, and another's
+  CHECK(shares(starter + "int x;\n") == 0);
 }
 
 TEST_CASE("200 submissions are compared at once") {
   std::vector<Fingerprints> prints;
   for (int i = 0; i < 200; ++i)
-    prints.push_back(fingerprints_of(
-        variant_of(yotta_test::quick_exercise(), i % 2 == 0 ? "library" : "only_x")));
+    prints.push_back(
+        fingerprints_of(variant_of(yotta_test::quick_exercise(), i % 2 == 0 ? "library" : "only_x"),
+                        read_text(yotta_test::quick_exercise().starter())));
   int alike = 0;
   for (size_t i = 0; i < prints.size(); ++i)
     for (size_t k = i + 1; k < prints.size(); ++k)
