@@ -405,6 +405,44 @@ TEST_CASE("an archive that is wrong stops no other") {
   CHECK(read_text(at + "/class/dan/work/03_matmul/" + file) == "int mine;\n");
 }
 
+TEST_CASE("zips are taken in, and what platforms add to names is left out") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
+  const auto zip = [&](const std::string& name, const std::string& what) {
+    fs::create_directories((at + "/in/" + name).substr(0, (at + "/in/" + name).rfind('/')));
+    const Ending ending =
+        run_limited({"sh", "-c", "cd \"$0\" && cmake -E tar cf \"$1\" --format=zip " + what,
+                     at + "/a", at + "/in/" + name},
+                    60);
+    REQUIRE_MESSAGE(ending.well(), ending.output);
+  };
+  write_text(at + "/a/work/03_matmul/" + file, "int mine;\n");
+  write_text(at + "/a/work/03_matmul/notes.txt", "mine");
+  zip("leeann_LATE_45_678_yotta-work.zip", "work");
+  zip("Bob O. Smith_123_assignsubmission_file_/yotta-work-1.zip", "work");
+  zip("cem/mine.zip", "work/03_matmul");
+  fs::create_symlink("/etc/hostname", at + "/a/work/link.hpp");
+  write_text(at + "/evil.hpp", "evil");
+  write_text(at + "/a/work/10_collectives/collectives_ring.hpp", std::string(4 << 20, ' '));
+  zip("eve.zip", "work ../evil.hpp");
+  fs::remove(at + "/evil.hpp");
+  write_text(at + "/in/zoe.zip", "no archive");
+  const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class/deep'", at));
+  CHECK(ending.status == 1);
+  CHECK(contains(ending.output, "4 of 5 archives"));
+  CHECK(contains(ending.output, "nothing could be taken from " + at + "/in/zoe.zip"));
+  for (const char* student : {"leeann", "Bob O. Smith", "cem", "eve"})
+    CHECK_MESSAGE(read_text(fmt::format("{}/class/deep/{}/work/03_matmul/{}", at, student, file)) ==
+                      "int mine;\n",
+                  student);
+  CHECK_FALSE(fs::exists(at + "/class/deep/leeann/work/03_matmul/notes.txt"));
+  CHECK_FALSE(fs::exists(at + "/class/deep/evil.hpp"));
+  CHECK_FALSE(fs::exists(at + "/class/deep/zoe"));
+  CHECK(read_text(at + "/class/deep/eve/work/link.hpp") == "/etc/hostname");  // where it leads to
+  CHECK(fs::file_size(at + "/class/deep/eve/work/10_collectives/collectives_ring.hpp") ==
+        most_source_bytes + 512);
+}
+
 TEST_CASE("an archive cannot write elsewhere or fill the disk") {
   const TemporaryFolder folder;
   const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
