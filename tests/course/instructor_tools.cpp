@@ -476,9 +476,11 @@ TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   run_limited({"env", "-C", at + "/source", "cmake", "-E", "tar", "xf", "../grader.zip"}, 60);
   for (const char* each : {"setup.sh", "yotta.tar.gz", "VERSION"})
     CHECK(fs::exists(at + "/source/" + each));
+  const std::string setup = read_text(at + "/source/setup.sh");
+  CHECK(contains(setup, "\"$tree/yotta\" grade "));  // which installs what grade needs
   const auto results = [&](const std::string& text) {
-    fs::remove_all(at + "/submission");
-    write_text(at + "/submission/" + file, text);  // a single file, as students upload it
+    if (!text.empty()) fs::remove_all(at + "/submission");
+    if (!text.empty()) write_text(at + "/submission/" + file, text);  // as students upload it
     const Ending ending =
         run_limited({"env", "AUTOGRADER_ROOT=" + at, "YOTTA_TREE=" YOTTA_SOURCE_DIR, "sh",
                      at + "/source/run_autograder"},
@@ -492,6 +494,10 @@ TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   CHECK(bad.at("score") == 0);
   CHECK(bad.at("tests").size() == yotta_test::quick_exercise().tasks.size());
   CHECK(contains(bad.at("output"), "nonsense"));
+  write_text(at + "/packed/03_matmul/" + file, yotta_test::solution("starter"));
+  fs::remove(at + "/submission/" + file);
+  run_limited({"tar", "-czf", at + "/submission/yotta-work.tar.gz", "-C", at + "/packed", "."}, 60);
+  CHECK(results("").at("output") == "03_matmul: empty\n");  // the starter was found
   CHECK(runner_verb("autograder --exercises 03 --out grader.tar").status == 2);
 }
 
