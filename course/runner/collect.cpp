@@ -21,7 +21,7 @@ namespace {
 constexpr double unpack_seconds = 60;
 constexpr size_t most_files = 1000;    // of one archive; a student's work has two for each exercise
 constexpr long most_listed = 1 << 24;  // bytes of names in one archive
-constexpr long most_unpacked_bytes = most_source_bytes + 512;
+constexpr uintmax_t most_unpacked_bytes = most_source_bytes + 512;
 
 std::string work_folder() {
   const char* const elsewhere = std::getenv("YOTTA_WORK");
@@ -101,11 +101,15 @@ void unpack_zip(const fs::path& archive, const fs::path& folder) {
   for (const std::string& name : names) {
     const fs::path file = folder / name;
     fs::create_directories(file.parent_path());
-    run_limited({"sh", "-c",
-                 fmt::format("unzip -p \"$0\" \"$1\" 2>/dev/null | head -c {} >\"$2\"",
-                             most_unpacked_bytes),
-                 archive, name, file},
-                unpack_seconds);
+    const Ending ending = run_limited(
+        {"sh", "-c",
+         fmt::format("{{ {{ unzip -p \"$0\" \"$1\"; echo $? >&3; }} | head -c {} >\"$2\"; }} 3>&1 "
+                     "2>/dev/null",
+                     most_unpacked_bytes),
+         archive, name, file},
+        unpack_seconds);
+    if (trimmed(ending.output) != "0" && fs::file_size(file) < most_unpacked_bytes)
+      throw std::runtime_error(fmt::format("it is damaged: {} cannot be read to its end", name));
   }
 }
 
@@ -120,6 +124,14 @@ void expect_few_files(const fs::path& archive) {
       unpack_seconds);
   if (std::strtoul(ending.output.c_str(), nullptr, 10) > most_files)
     throw std::runtime_error(fmt::format("it has more than {} files", most_files));
+}
+
+// What is left of a damaged archive must not be graded as if it were all.
+void expect_whole(const fs::path& archive) {
+  const Ending ending =
+      run_limited({"sh", "-c", "exec tar -tf \"$0\" >/dev/null", archive}, unpack_seconds);
+  if (!ending.well())
+    throw std::runtime_error("it is damaged: " + ending.output.substr(0, ending.output.find('\n')));
 }
 
 // Of a file that is too large one block more comes than `grade` takes, which says so; the others come whole.
@@ -176,6 +188,7 @@ bool take_one(const fs::path& archive, const fs::path& place) {
     if (is_zip(archive)) {
       unpack_zip(archive, place);
     } else {
+      expect_whole(archive);
       expect_few_files(archive);
       unpack(archive, place);
     }

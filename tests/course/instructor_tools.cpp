@@ -405,6 +405,31 @@ TEST_CASE("an archive that is wrong stops no other") {
   CHECK(read_text(at + "/class/dan/work/03_matmul/" + file) == "int mine;\n");
 }
 
+TEST_CASE("of a damaged archive nothing is taken, since a part would be graded as the whole") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
+  const std::string text = yotta_test::solution("library");
+  write_text(at + "/a/work/03_matmul/" + file, text);
+  fs::create_directories(at + "/in");
+  run_limited({"tar", "-czf", at + "/in/cut.tgz", "-C", at + "/a", "work"}, 60);
+  run_limited({"env", "-C", at + "/a", "cmake", "-E", "tar", "cf", at + "/in/cut.zip",
+               "--format=zip", "work"},
+              60);
+  fs::copy(at + "/in/cut.zip", at + "/in/changed.zip");
+  std::string changed = read_text(at + "/in/changed.zip");
+  changed[changed.size() / 2] ^= 0x55;
+  write_text(at + "/in/changed.zip", changed);
+  for (const char* name : {"cut.tgz", "cut.zip"})
+    fs::resize_file(at + "/in/" + name, fs::file_size(at + "/in/" + name) / 2);
+  const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class'", at));
+  CHECK(ending.status == 1);
+  for (const char* name : {"cut.tgz: it is damaged", "cut.zip", "changed.zip: it is damaged"})
+    CHECK_MESSAGE(contains(ending.output, "nothing could be taken from " + at + "/in/" + name),
+                  ending.output);
+  CHECK(contains(ending.output, "0 of 3 archives"));
+  CHECK((!fs::exists(at + "/class") || fs::is_empty(at + "/class")));
+}
+
 TEST_CASE("zips are taken in, and what platforms add to names is left out") {
   const TemporaryFolder folder;
   const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
