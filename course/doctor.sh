@@ -116,7 +116,7 @@ machine_state() {
 all_packages() {
   echo "g++ cmake ninja-build libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev doctest-dev libzmq3-dev cppzmq-dev
     openmpi-bin libopenmpi-dev mpich libmpich-dev libopenblas-dev clang-19 clang-tools-19 libclang-rt-19-dev clang-format-14
-    libpcre2-dev libutf8proc-dev bubblewrap pandoc ccache"
+    libpcre2-dev libutf8proc-dev bubblewrap pandoc unzip ccache"
 }
 
 print_packages() {

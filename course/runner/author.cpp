@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "runner/exercise.hpp"
+#include "runner/submission.hpp"
 
 namespace fs = std::filesystem;
 
@@ -54,14 +55,13 @@ std::vector<std::string> files_of_example(const fs::path& folder) {
 
 void check_id(const std::string& root, const std::string& id) {
   if (!std::regex_match(id, std::regex("[0-9][0-9]_[a-z][a-z0-9_]*")))
-    throw std::runtime_error(fmt::format(
+    throw UsageError(fmt::format(
         "'{}' cannot be an exercise: two digits, _ and a name of lowercase letters, digits "
         "and _, such as 32_my_topic",
         id));
   for (const std::string& other : find_exercises(root))
     if (other.substr(0, 2) == id.substr(0, 2))
-      throw std::runtime_error(
-          fmt::format("the number {} is taken, by {}", id.substr(0, 2), other));
+      throw UsageError(fmt::format("the number {} is taken, by {}", id.substr(0, 2), other));
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ std::vector<std::string> new_exercise(const std::string& root, const std::string
     texts[renamed(file, id)] = renamed(read_text(from / file), id);
   for (const auto& [file, text] : texts)
     if (fs::exists(fs::path(root) / file))
-      throw std::runtime_error(
+      throw UsageError(
           fmt::format("{} is there already; nothing was written. Choose another name", file));
   std::vector<std::string> written;
   for (const auto& [file, text] : texts) {

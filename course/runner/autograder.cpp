@@ -34,31 +34,25 @@ std::string version() {
   return ending.output.substr(0, ending.output.find('\n'));
 }
 
+// Grades each starter with a line more, as a submission is graded: that installs and builds all that is needed.
 std::string setup_script(const std::vector<Exercise>& exercises) {
   std::string text =
-      "#!/bin/sh\n# Builds the graders once.\nset -eu\nroot=${AUTOGRADER_ROOT:-/autograder}\n"
-      "tree=${YOTTA_TREE:-$root/yotta}\nmkdir -p \"$tree\"\n"
-      "tar -xzf \"$root/source/yotta.tar.gz\" -C \"$tree\"\n";
+      "#!/bin/sh\n# Installs what grading needs and builds the graders, once.\nset -eu\n"
+      "root=${AUTOGRADER_ROOT:-/autograder}\ntree=${YOTTA_TREE:-$root/yotta}\nmkdir -p \"$tree\"\n"
+      "tar -xzf \"$root/source/yotta.tar.gz\" -C \"$tree\"\nclass=$(mktemp -d)\n"
+      "trap 'rm -rf \"$class\" \"$class.grades\"' EXIT\n";
   for (const Exercise& exercise : exercises)
-    text += fmt::format("\"$tree/yotta\" check {} --file \"$tree/exercises/{}/{}\" || [ $? = 1 ]\n",
-                        exercise.number(), exercise.id, exercise.file_name());
-  return text;
-}
-
-// A file that was handed in without its folder gets one.
-std::string take_file(const Exercise& exercise) {
-  return fmt::format(
-      "if [ -f \"$given/{1}\" ]; then mkdir -p \"$class/student/{0}\" && cp -P -- \"$given/{1}\" "
-      "\"$class/student/{0}/\"; fi\n",
-      exercise.id, exercise.file_name());
+    text += fmt::format(
+        "mkdir -p \"$class/starter/{0}\"\n"
+        "{{ cat \"$tree/exercises/{0}/{1}\"; echo '// begun'; }} >\"$class/starter/{0}/{1}\"\n",
+        exercise.id, exercise.file_name());
+  return text + "\"$tree/yotta\" grade \"$class\" --jobs 1\n";
 }
 
 std::string run_script(const std::vector<Exercise>& exercises, const std::string& visibility) {
-  std::string names, files;
-  for (const Exercise& exercise : exercises) {
+  std::string names;
+  for (const Exercise& exercise : exercises)
     names += (names.empty() ? "" : ",") + exercise.number();
-    files += take_file(exercise);
-  }
   return fmt::format(
       R"(#!/bin/sh
 # Grades one submission. Without results.json Gradescope says that the autograder failed.
@@ -67,14 +61,20 @@ root=${{AUTOGRADER_ROOT:-/autograder}}
 tree=${{YOTTA_TREE:-$root/yotta}}
 given=$root/submission
 class=$(mktemp -d)
-trap 'rm -rf "$class" "$class.grades"' EXIT
-mkdir -p "$class/student" "$root/results"
+trap 'rm -rf "$class" "$class.grades" "$class.packed"' EXIT
+export YOTTA_INSTALL=no # setup.sh has done that
+mkdir -p "$root/results" "$class.packed"
 rm -f "$root/results/results.json"
+if [ -f "$given/yotta-work.tar.gz" ]; then
+  cp -- "$given/yotta-work.tar.gz" "$class.packed/student.tar.gz"
+  "$tree/yotta" collect "$class.packed" --out "$class"
+fi
+mkdir -p "$class/student"
 cp -RP -- "$given/." "$class/student/"
-{}"$tree/yotta" grade "$class" --exercises {} --jobs 1 --visibility {} || exit 1
+"$tree/yotta" grade "$class" --exercises {} --jobs 1 --visibility {} || exit 1
 cp "$class.grades/students/student/results.json" "$root/results/results.json"
 )",
-      files, names, visibility);
+      names, visibility);
 }
 
 void write_script(const std::string& path, const std::string& text) {

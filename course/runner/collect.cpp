@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <stdexcept>
 #include <vector>
 
@@ -18,7 +19,9 @@ namespace runner {
 namespace {
 
 constexpr double unpack_seconds = 60;
-constexpr int most_files = 1000;  // of one archive; a student's work has two for each exercise
+constexpr size_t most_files = 1000;    // of one archive; a student's work has two for each exercise
+constexpr long most_listed = 1 << 24;  // bytes of names in one archive
+constexpr uintmax_t most_unpacked_bytes = most_source_bytes + 512;
 
 std::string work_folder() {
   const char* const elsewhere = std::getenv("YOTTA_WORK");
@@ -49,13 +52,65 @@ void pack(const std::string& archive) {
   fmt::print("{} holds {} files; hand it in.\n", archive, command.size() - words);
 }
 
+// Without what a platform adds: Moodle names what it was handed "Ann Lee_123_assignsubmission_file", Canvas "leeann_45_678_NAME",
+// with LATE after the first word for who was.
+std::string without_tail(const std::string& name) {
+  static const std::regex tail(R"((_LATE)?(_\d+_assignsubmission_file.*|_\d+_\d+_.*)$)");
+  return std::regex_replace(name, tail, "");
+}
+
 // "ann.tar.gz" -> "ann"; empty: no archive.
 std::string student_of(const fs::path& archive) {
   const std::string name = archive.filename();
-  for (const char* end : {".tar.gz", ".tgz", ".tar"})
+  for (const char* end : {".tar.gz", ".tgz", ".tar", ".zip"})
     if (name.ends_with(end) && !name.starts_with("."))
-      return name.substr(0, name.size() - std::string(end).size());
+      return without_tail(name.substr(0, name.size() - std::string(end).size()));
   return "";
+}
+
+bool is_zip(const fs::path& archive) { return archive.extension() == ".zip"; }
+
+bool is_wanted(const fs::path& name) {
+  return name.extension() == ".hpp" || name.filename() == "progress.json" ||
+         name.filename() == ".state.json";
+}
+
+// A name in a zip that may become a file below a folder, and that unzip does not take for a pattern.
+bool is_harmless(const fs::path& name) {
+  const bool leads_out = std::find(name.begin(), name.end(), "..") != name.end();
+  return !leads_out && !name.is_absolute() &&
+         name.string().find_first_of("*?[]\\") == std::string::npos &&
+         !name.string().starts_with("-");
+}
+
+std::vector<std::string> wanted_in_zip(const fs::path& archive) {
+  const Ending listed = run_limited({"unzip", "-Z1", archive}, unpack_seconds, most_listed);
+  if (listed.status == 127)
+    throw std::runtime_error("unzip is not installed: apt-get install unzip");
+  std::vector<std::string> names = lines_of(listed.output);
+  std::erase_if(names,
+                [](const std::string& name) { return !is_wanted(name) || !is_harmless(name); });
+  return names;
+}
+
+// unzip writes no file itself: what a member holds comes through a pipe, and a link is then no link.
+void unpack_zip(const fs::path& archive, const fs::path& folder) {
+  const std::vector<std::string> names = wanted_in_zip(archive);
+  if (names.size() > most_files)
+    throw std::runtime_error(fmt::format("it has more than {} files", most_files));
+  for (const std::string& name : names) {
+    const fs::path file = folder / name;
+    fs::create_directories(file.parent_path());
+    const Ending ending = run_limited(
+        {"sh", "-c",
+         fmt::format("{{ {{ unzip -p \"$0\" \"$1\"; echo $? >&3; }} | head -c {} >\"$2\"; }} 3>&1 "
+                     "2>/dev/null",
+                     most_unpacked_bytes),
+         archive, name, file},
+        unpack_seconds);
+    if (trimmed(ending.output) != "0" && fs::file_size(file) < most_unpacked_bytes)
+      throw std::runtime_error(fmt::format("it is damaged: {} cannot be read to its end", name));
+  }
 }
 
 // Counted before they are unpacked, and no further than needed: a small archive may hold millions.
@@ -67,13 +122,20 @@ void expect_few_files(const fs::path& archive) {
                    most_files + 1),
        archive, "*.hpp"},
       unpack_seconds);
-  if (std::atoi(ending.output.c_str()) > most_files)
+  if (std::strtoul(ending.output.c_str(), nullptr, 10) > most_files)
     throw std::runtime_error(fmt::format("it has more than {} files", most_files));
 }
 
-// Of a file that is too large one block more comes than `grade` takes, which says so; the others
-// come whole. Links in an archive stay links, which `grade` refuses if they lead out; tar itself
-// follows none and drops "..".
+// What is left of a damaged archive must not be graded as if it were all.
+void expect_whole(const fs::path& archive) {
+  const Ending ending =
+      run_limited({"sh", "-c", "exec tar -tf \"$0\" >/dev/null", archive}, unpack_seconds);
+  if (!ending.well())
+    throw std::runtime_error("it is damaged: " + ending.output.substr(0, ending.output.find('\n')));
+}
+
+// Of a file that is too large one block more comes than `grade` takes, which says so; the others come whole.
+// Links in an archive stay links, which `grade` refuses if they lead out; tar itself follows none and drops "..".
 void unpack(const fs::path& archive, const fs::path& folder) {
   fs::create_directories(folder);
   std::vector<std::string> command = {
@@ -82,7 +144,7 @@ void unpack(const fs::path& archive, const fs::path& folder) {
       fmt::format(
           "trap '' XFSZ; ulimit -f {}; exec tar -xf \"$0\" -C \"$1\" --no-same-owner --wildcards "
           "--no-anchored --warning=none \"$2\" progress.json .state.json",
-          most_source_bytes / 512 + 1),
+          most_unpacked_bytes / 512),
       archive,
       folder,
       "*.hpp"};
@@ -90,6 +152,7 @@ void unpack(const fs::path& archive, const fs::path& folder) {
 }
 
 bool holds_work(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_symlink() || !entry.is_directory()) return true;
   return false;
@@ -123,8 +186,13 @@ bool take_one(const fs::path& archive, const fs::path& place) {
     return false;
   }
   try {
-    expect_few_files(archive);
-    unpack(archive, place);
+    if (is_zip(archive)) {
+      unpack_zip(archive, place);
+    } else {
+      expect_whole(archive);
+      expect_few_files(archive);
+      unpack(archive, place);
+    }
     if (holds_work(place)) return straighten(place), true;
   } catch (const std::exception& error) {
     why = fmt::format(": {}", error.what());
@@ -135,18 +203,37 @@ bool take_one(const fs::path& archive, const fs::path& place) {
   return false;
 }
 
-int take_in(const std::string& folder, const std::string& out) {
-  if (!fs::is_directory(folder)) throw std::runtime_error("there is no folder " + folder);
-  int found = 0, failed = 0;
+struct Archive {
+  fs::path file;
+  std::string student;
+};
+
+// Those that lie in the folder are named after the student; of those one folder deeper that folder is.
+std::vector<Archive> archives_in(const std::string& folder) {
+  std::vector<Archive> all;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string student = student_of(entry.path());
-    if (student.empty() || !entry.is_regular_file()) continue;
-    const fs::path place = fs::path(out) / student;
-    ++found, failed += !take_one(fs::absolute(entry.path()), fs::absolute(place));
+    if (entry.is_regular_file()) all.push_back({entry.path(), student_of(entry.path())});
+    if (!entry.is_directory() || entry.is_symlink()) continue;
+    for (const auto& inner : fs::directory_iterator(entry.path()))
+      if (inner.is_regular_file() && !student_of(inner.path()).empty())
+        all.push_back({inner.path(), without_tail(entry.path().filename())});
   }
-  if (found == 0)
-    throw std::runtime_error(folder + " holds no archive; expected STUDENT.tar.gz or .tgz");
-  fmt::print("{} of {} archives unpacked to {}\n", found - failed, found, out);
+  std::erase_if(all, [](const Archive& one) { return one.student.empty(); });
+  std::sort(all.begin(), all.end(),
+            [](const Archive& a, const Archive& b) { return a.file < b.file; });
+  if (all.empty())
+    throw std::runtime_error(folder +
+                             " holds no archive; expected STUDENT.tar.gz, .tgz, .tar or .zip, or "
+                             "STUDENT/ with one of them in it");
+  return all;
+}
+
+int take_in(const std::string& folder, const std::string& out) {
+  const std::vector<Archive> all = archives_in(folder);
+  int failed = 0;
+  for (const auto& [file, student] : all)
+    failed += !take_one(fs::absolute(file), fs::absolute(fs::path(out) / student));
+  fmt::print("{} of {} archives unpacked to {}\n", std::ssize(all) - failed, all.size(), out);
   return failed == 0 ? 0 : 1;
 }
 
@@ -154,6 +241,8 @@ int take_in(const std::string& folder, const std::string& out) {
 
 int collect(const CollectOptions& options) {
   try {
+    if (!options.folder.empty() && !fs::is_directory(options.folder))
+      throw std::runtime_error("there is no folder " + options.folder);
     if (!options.folder.empty() && options.out.empty())
       throw std::runtime_error("--out must name the class's folder, which gets the work");
     if (!options.folder.empty()) return take_in(options.folder, options.out);

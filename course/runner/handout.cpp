@@ -334,6 +334,7 @@ void expect_room(const fs::path& out) {
     throw std::runtime_error(out.string() + " is there already: name a new folder with --out");
   if (fs::weakly_canonical(out).string().starts_with(root.string() + "/"))
     throw std::runtime_error("--out must name a folder outside of " + root.string());
+  fs::create_directories(out);  // before minutes of building: who may not write there hears so now
 }
 
 int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& options,

@@ -50,7 +50,8 @@ void add_collect(CLI::App& app, int& result) {
   CLI::App* command =
       app.add_subcommand("collect", "Pack work/ to hand it in, or unpack a class's archives");
   const auto options = std::make_shared<CollectOptions>();
-  command->add_option("folder", options->folder, "With archives STUDENT.tar.gz, to be unpacked");
+  command->add_option("folder", options->folder,
+                      "With archives STUDENT.tar.gz or .zip, to be unpacked");
   command->add_option("--out", options->out,
                       "The archive (yotta-work.tar.gz), or the class's folder");
   command->callback([options, &result] { result = collect(*options); });

@@ -116,7 +116,10 @@ void add_slides(CLI::App& app, runner::SlidesOptions& options, int& result) {
 void add_exercise(CLI::App& app, std::string& name, int& result) {
   CLI::App* exercise =
       app.add_subcommand("exercise", "For authors: make a new exercise, or prove that one is fair");
-  exercise->require_subcommand(1);
+  exercise->callback([exercise] {
+    if (exercise->get_subcommands().empty())
+      throw runner::UsageError("`./yotta exercise` is `new NN_topic` or `verify [NN]`");
+  });
   CLI::App* make = exercise->add_subcommand("new", "Make a whole exercise, which works as it is");
   make->add_option("name", name, "Its number and name, such as 32_my_topic")->required();
   make->callback([&] { result = runner::make_exercise(name); });

@@ -79,6 +79,25 @@ void winnow(const std::vector<Token>& tokens, Fingerprints& prints) {
   }
 }
 
+// The lines that the starter does not have, by their numbers. What holds no word, such as a brace, belongs to the line before.
+std::map<int, std::string> own_lines(const std::string& text, const std::string& starter) {
+  std::multiset<std::string> given;
+  for (const std::string& line : lines_of(starter)) given.insert(trimmed(line));
+  std::map<int, std::string> own;
+  bool of_student = false;
+  int number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    if (std::any_of(line.begin(), line.end(), is_word)) {
+      const auto found = given.find(trimmed(line));
+      of_student = found == given.end();
+      if (!of_student) given.erase(found);
+    }
+    if (of_student) own[number] = line;
+  }
+  return own;
+}
+
 struct Submitted {
   std::string name;  // the student's; "last year: ann"
   bool of_class = true;
@@ -93,15 +112,16 @@ struct Pair {
 
 void add_submitted(const std::string& folder, const Exercise& exercise, bool of_class,
                    std::vector<Submitted>& all) {
+  const std::string starter = read_text(exercise.starter());
   for (const Submission& one : find_submissions(folder, {exercise}))
     if (one.handed == Handed::file)
-      all.push_back(
-          {(of_class ? "" : "against: ") + one.student, of_class, fingerprints_of(one.text)});
+      all.push_back({(of_class ? "" : "against: ") + one.student, of_class,
+                     fingerprints_of(one.text, starter)});
 }
 
 std::vector<Pair> pairs_of(const Exercise& exercise, const std::vector<Submitted>& all,
                            double threshold) {
-  const Fingerprints starter = fingerprints_of(read_text(exercise.starter()));
+  const std::set<uint64_t> starter = prints_of_starter(read_text(exercise.starter()));
   std::vector<Pair> pairs;
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].of_class; ++k) {
@@ -186,33 +206,37 @@ void report_all(const SimilarityOptions& options) {
 
 }  // namespace
 
-Fingerprints fingerprints_of(const std::string& text) {
+Fingerprints fingerprints_of(const std::string& text, const std::string& starter) {
   Fingerprints prints;
   std::vector<Token> tokens;
-  const std::vector<std::string> parts = part_of_lines(text);
-  const Lines lines = lines_of(text);
   bool comment = false;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (parts[i].empty()) continue;
-    const int number = static_cast<int>(i) + 1;
-    prints.text[number] = lines[i];
-    add_tokens(lines[i], number, comment, tokens);
+  for (const auto& [number, line] : own_lines(text, starter)) {
+    prints.text[number] = line;
+    add_tokens(line, number, comment, tokens);
   }
   winnow(tokens, prints);
   return prints;
 }
 
+std::set<uint64_t> prints_of_starter(const std::string& starter) {
+  std::vector<Token> tokens;
+  bool comment = false;
+  for (const std::string& line : lines_of(starter)) add_tokens(line, 0, comment, tokens);
+  const std::vector<uint64_t> hashes = gram_hashes(tokens);
+  return {hashes.begin(), hashes.end()};
+}
+
 SharedLines compare(const Fingerprints& first, const Fingerprints& second,
-                    const Fingerprints& starter) {
+                    const std::set<uint64_t>& starter) {
   const auto count = [&](const Fingerprints& prints) {
     return std::count_if(prints.lines.begin(), prints.lines.end(),
-                         [&](const auto& one) { return starter.lines.count(one.first) == 0; });
+                         [&](const auto& one) { return starter.count(one.first) == 0; });
   };
   SharedLines shared;
   int both = 0;
   for (const auto& [print, lines] : first.lines) {
     const auto found = second.lines.find(print);
-    if (found == second.lines.end() || starter.lines.count(print) > 0) continue;
+    if (found == second.lines.end() || starter.count(print) > 0) continue;
     ++both;
     shared.first.insert(lines.begin(), lines.end());
     shared.second.insert(found->second.begin(), found->second.end());

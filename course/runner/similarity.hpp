@@ -1,8 +1,8 @@
 // `./yotta similarity DIR`: which submissions of a class share code.
 //
-//     the parts of a file ──► tokens: comments, blanks and line ends gone, each name the same "v"
-//                         ──► a hash of every `gram` tokens in a row
-//                         ──► fingerprints: of every `window` hashes in a row the least
+//     a file's lines that the starter lacks ──► tokens: comments, blanks and line ends gone, each name the same "v"
+//                                           ──► a hash of every `gram` tokens in a row
+//                                           ──► fingerprints: of every `window` hashes in a row the least
 //
 // Two copies that share gram + window - 1 tokens in a row share a fingerprint, wherever it stands
 // and however names were changed. What the starter holds does not count. Like solutions of a short
@@ -23,17 +23,20 @@ constexpr size_t gram = 12, window = 6;  // tokens; hashes
 
 struct Fingerprints {
   std::map<uint64_t, std::set<int>> lines;  // of each fingerprint, where it stands
-  std::map<int, std::string> text;          // the lines of the parts
+  std::map<int, std::string> text;          // the student's lines
 };
-// Of the parts between "// exercise N.M" and its end.
-Fingerprints fingerprints_of(const std::string& text);
+// Of what a student has written: the lines that the starter does not have, wherever they stand, marks or no marks.
+Fingerprints fingerprints_of(const std::string& text, const std::string& starter);
+
+// All fingerprints that the text of a starter could have: shared by everybody, and nobody's copy.
+std::set<uint64_t> prints_of_starter(const std::string& starter);
 
 struct SharedLines {
   double share = 0;  // of the fingerprints of whichever has fewer
   std::set<int> first, second;
 };
 SharedLines compare(const Fingerprints& first, const Fingerprints& second,
-                    const Fingerprints& starter);
+                    const std::set<uint64_t>& starter);
 
 struct SimilarityOptions {
   std::string folder;                  // the class's

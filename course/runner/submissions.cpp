@@ -15,13 +15,13 @@ namespace fs = std::filesystem;
 namespace runner {
 namespace {
 
-// Folders that begin with a dot are no students.
+// Folders that begin with a dot are no students, nor is what macOS adds to archives.
 std::vector<fs::path> student_folders(const std::string& folder) {
   if (!fs::is_directory(folder)) throw std::runtime_error("there is no folder " + folder);
   std::vector<fs::path> students;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    if (!name.starts_with(".") && fs::is_directory(fs::status(entry.path())))
+    if (!name.starts_with(".") && name != "__MACOSX" && fs::is_directory(fs::status(entry.path())))
       students.push_back(entry.path());
   }
   std::sort(students.begin(), students.end());
@@ -37,11 +37,13 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return end.first == outer.end();
 }
 
-// The folder of an exercise: the first of the two places that is there; empty: none.
+// The folder of an exercise: the first of the two places that is there, or where its file lies alone; empty: none.
 fs::path exercise_folder(const fs::path& student, const Exercise& exercise) {
   std::error_code ignored;
   for (const fs::path& place : {student / exercise.id, student / "work" / exercise.id})
     if (fs::is_directory(place, ignored)) return place;
+  for (const fs::path& place : {student, student / "work"})
+    if (fs::exists(fs::symlink_status(place / exercise.file_name(), ignored))) return place;
   return {};
 }
 
@@ -97,9 +99,11 @@ Submission read_submission(const fs::path& student, const Exercise& exercise,
   try {
     const fs::path place = exercise_folder(student, exercise);
     const fs::path file = place / exercise.file_name();
-    if (place.empty())
-      submission.why = fmt::format("there is no folder {}", exercise.id);
-    else if (leads_out(place, student, folder))
+    const bool linked = leads_out(place.empty() ? student : place, student, folder);
+    if (place.empty() && !linked)
+      submission.why = fmt::format("there is neither a folder {} nor a file {}; there is: {}",
+                                   exercise.id, exercise.file_name(), listing(student));
+    else if (linked)
       submission.handed = Handed::refused,
       submission.why = "it is a folder that is a link out of the student's folder";
     else if (!fs::exists(fs::symlink_status(file)))

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 
 #include "runner/exercise.hpp"
@@ -10,19 +11,29 @@
 #include "runner/places.hpp"
 #include "runner/topics.hpp"
 
+namespace fs = std::filesystem;
+
 namespace runner {
 namespace {
 
 constexpr double build_seconds = 1800, proof_seconds = 600;
 constexpr const char* program = YOTTA_BUILD_DIR "/tests/course/exercise_proof";
 
-// Empty, or what the compiler said. The number of wrong solutions decides whether there is such a
-// program.
+// Is there a file to compile? One that exercise.json names and that is missing is a proof that fails, and no target of Ninja's.
+bool has_other_solutions(const Exercise& exercise) {
+  for (const char* folder : {"wrong", "right"}) {
+    const fs::path place = fs::path(exercise.folder) / folder;
+    if (fs::is_directory(place) && !fs::is_empty(place)) return true;
+  }
+  return false;
+}
+
+// Empty, or what the compiler said.
 std::string build_error(const Exercise& exercise) {
   std::vector<std::string> command = {"cmake", "--build", YOTTA_BUILD_DIR, "--target",
                                       "exercise_proof"};
   for (const char* variant : {"starter", "library", "wrong"})
-    if (variant != std::string("wrong") || !exercise.wrong.empty())
+    if (variant != std::string("wrong") || has_other_solutions(exercise))
       command.push_back(fmt::format("exercise_{}_{}", exercise.id, variant));
   const FileLock lock(build_lock());
   const Ending ending = run_limited(command, build_seconds);

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "course/shared/graded.hpp"
@@ -61,7 +63,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 double share(const std::string& first, const std::string& second) {
-  return compare(fingerprints_of(first), fingerprints_of(second), {}).share;
+  return compare(fingerprints_of(first, ""), fingerprints_of(second, ""), {}).share;
 }
 
 // Without a body.
@@ -264,22 +266,59 @@ TEST_CASE("copies are alike, with other names, comments and lines too") {
 }
 
 TEST_CASE("what the starter holds is nobody's copy") {
-  const Fingerprints prints = fingerprints_of(loop);
-  CHECK(compare(prints, prints, prints).share == 0);
+  const Fingerprints prints = fingerprints_of(loop, "");
+  const std::set<uint64_t> starter = prints_of_starter(loop);
+  CHECK(compare(prints, prints, starter).share == 0);
+  CHECK(fingerprints_of(loop, loop).text.empty());
   const std::string own =
       "\n// exercise 10.2: own\nwhile (a < b && b * c > 4 && f(a, b)) c = a - b;\n";
   const std::string other =
       "\n// exercise 10.2: own\ndo { switch (a) { case 4: return; } } while (x[3]);\n";
-  const Fingerprints ann = fingerprints_of(loop + own), bob = fingerprints_of(loop + other);
+  const Fingerprints ann = fingerprints_of(loop + own, ""), bob = fingerprints_of(loop + other, "");
   CHECK(compare(ann, bob, {}).share > 0.5);
-  CHECK(compare(ann, bob, prints).share == 0);
+  CHECK(compare(ann, bob, starter).share == 0);
+}
+
+namespace {
+// With the lines between two texts moved in front of a third, which stands before them.
+std::string moved(const std::string& text, const char* from, const char* to, const char* before) {
+  const size_t begin = text.find(from), end = text.find(to), place = text.find(before);
+  REQUIRE((place < begin && begin < end && end != std::string::npos));
+  return text.substr(0, place) + text.substr(begin, end - begin) +
+         text.substr(place, begin - place) + text.substr(end);
+}
+}  // namespace
+
+TEST_CASE("a copy is found without its marks, in helpers and in another order") {
+  const Exercise ring = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  const std::string starter = read_text(ring.starter());
+  const auto as_handed_in = [&](const char* variant) {  // without what follows the starter's end
+    const std::string text = variant_of(ring, variant);
+    return text.substr(0, text.find("// Exact costs: "));
+  };
+  const std::string library = as_handed_in("library");
+  const Fingerprints original = fingerprints_of(library, starter);
+  const auto shares = [&](const std::string& text) {
+    CHECK(text != library);
+    return compare(original, fingerprints_of(text, starter), prints_of_starter(starter)).share;
+  };
+  CHECK(shares(std::regex_replace(library, std::regex("// (end of )?exercise"), "// my")) > 0.8);
+  CHECK(shares(moved(library, "// Every rank ends with all n", "// Every rank ends with the sum",
+                     "// Rank r ends with")) > 0.8);
+  const size_t body = library.find("  const int p = ring.size()");
+  std::string helper = library;
+  helper.insert(body, "  mine(ring, in, out, op);\n}\nvoid mine(Channel& ring, ConstData in) {\n");
+  CHECK(shares(helper) > 0.9);
+  CHECK(shares(as_handed_in("both_the_other_way")) < 0.4);  // right, and another's
+  CHECK(shares(starter + "int x;\n") == 0);
 }
 
 TEST_CASE("200 submissions are compared at once") {
   std::vector<Fingerprints> prints;
   for (int i = 0; i < 200; ++i)
-    prints.push_back(fingerprints_of(
-        variant_of(yotta_test::quick_exercise(), i % 2 == 0 ? "library" : "only_x")));
+    prints.push_back(
+        fingerprints_of(variant_of(yotta_test::quick_exercise(), i % 2 == 0 ? "library" : "only_x"),
+                        read_text(yotta_test::quick_exercise().starter())));
   int alike = 0;
   for (size_t i = 0; i < prints.size(); ++i)
     for (size_t k = i + 1; k < prints.size(); ++k)
@@ -371,6 +410,69 @@ TEST_CASE("an archive that is wrong stops no other") {
   CHECK(read_text(at + "/class/dan/work/03_matmul/" + file) == "int mine;\n");
 }
 
+TEST_CASE("of a damaged archive nothing is taken, since a part would be graded as the whole") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
+  const std::string text = yotta_test::solution("library");
+  write_text(at + "/a/work/03_matmul/" + file, text);
+  fs::create_directories(at + "/in");
+  run_limited({"tar", "-czf", at + "/in/cut.tgz", "-C", at + "/a", "work"}, 60);
+  run_limited({"env", "-C", at + "/a", "cmake", "-E", "tar", "cf", at + "/in/cut.zip",
+               "--format=zip", "work"},
+              60);
+  fs::copy(at + "/in/cut.zip", at + "/in/changed.zip");
+  std::string changed = read_text(at + "/in/changed.zip");
+  changed[changed.size() / 2] ^= 0x55;
+  write_text(at + "/in/changed.zip", changed);
+  for (const char* name : {"cut.tgz", "cut.zip"})
+    fs::resize_file(at + "/in/" + name, fs::file_size(at + "/in/" + name) / 2);
+  const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class'", at));
+  CHECK(ending.status == 1);
+  for (const char* name : {"cut.tgz: it is damaged", "cut.zip", "changed.zip: it is damaged"})
+    CHECK_MESSAGE(contains(ending.output, "nothing could be taken from " + at + "/in/" + name),
+                  ending.output);
+  CHECK(contains(ending.output, "0 of 3 archives"));
+  CHECK((!fs::exists(at + "/class") || fs::is_empty(at + "/class")));
+}
+
+TEST_CASE("zips are taken in, and what platforms add to names is left out") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
+  const auto zip = [&](const std::string& name, const std::string& what) {
+    fs::create_directories((at + "/in/" + name).substr(0, (at + "/in/" + name).rfind('/')));
+    const Ending ending =
+        run_limited({"sh", "-c", "cd \"$0\" && cmake -E tar cf \"$1\" --format=zip " + what,
+                     at + "/a", at + "/in/" + name},
+                    60);
+    REQUIRE_MESSAGE(ending.well(), ending.output);
+  };
+  write_text(at + "/a/work/03_matmul/" + file, "int mine;\n");
+  write_text(at + "/a/work/03_matmul/notes.txt", "mine");
+  zip("leeann_LATE_45_678_yotta-work.zip", "work");
+  zip("Bob O. Smith_123_assignsubmission_file_/yotta-work-1.zip", "work");
+  zip("cem/mine.zip", "work/03_matmul");
+  fs::create_symlink("/etc/hostname", at + "/a/work/link.hpp");
+  write_text(at + "/evil.hpp", "evil");
+  write_text(at + "/a/work/10_collectives/collectives_ring.hpp", std::string(4 << 20, ' '));
+  zip("eve.zip", "work ../evil.hpp");
+  fs::remove(at + "/evil.hpp");
+  write_text(at + "/in/zoe.zip", "no archive");
+  const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class/deep'", at));
+  CHECK(ending.status == 1);
+  CHECK(contains(ending.output, "4 of 5 archives"));
+  CHECK(contains(ending.output, "nothing could be taken from " + at + "/in/zoe.zip"));
+  for (const char* student : {"leeann", "Bob O. Smith", "cem", "eve"})
+    CHECK_MESSAGE(read_text(fmt::format("{}/class/deep/{}/work/03_matmul/{}", at, student, file)) ==
+                      "int mine;\n",
+                  student);
+  CHECK_FALSE(fs::exists(at + "/class/deep/leeann/work/03_matmul/notes.txt"));
+  CHECK_FALSE(fs::exists(at + "/class/deep/evil.hpp"));
+  CHECK_FALSE(fs::exists(at + "/class/deep/zoe"));
+  CHECK(read_text(at + "/class/deep/eve/work/link.hpp") == "/etc/hostname");  // where it leads to
+  CHECK(fs::file_size(at + "/class/deep/eve/work/10_collectives/collectives_ring.hpp") ==
+        most_source_bytes + 512);
+}
+
 TEST_CASE("an archive cannot write elsewhere or fill the disk") {
   const TemporaryFolder folder;
   const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
@@ -405,9 +507,11 @@ TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   run_limited({"env", "-C", at + "/source", "cmake", "-E", "tar", "xf", "../grader.zip"}, 60);
   for (const char* each : {"setup.sh", "yotta.tar.gz", "VERSION"})
     CHECK(fs::exists(at + "/source/" + each));
+  const std::string setup = read_text(at + "/source/setup.sh");
+  CHECK(contains(setup, "\"$tree/yotta\" grade "));  // which installs what grade needs
   const auto results = [&](const std::string& text) {
-    fs::remove_all(at + "/submission");
-    write_text(at + "/submission/" + file, text);  // a single file, as students upload it
+    if (!text.empty()) fs::remove_all(at + "/submission");
+    if (!text.empty()) write_text(at + "/submission/" + file, text);  // as students upload it
     const Ending ending =
         run_limited({"env", "AUTOGRADER_ROOT=" + at, "YOTTA_TREE=" YOTTA_SOURCE_DIR, "sh",
                      at + "/source/run_autograder"},
@@ -421,6 +525,10 @@ TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   CHECK(bad.at("score") == 0);
   CHECK(bad.at("tests").size() == yotta_test::quick_exercise().tasks.size());
   CHECK(contains(bad.at("output"), "nonsense"));
+  write_text(at + "/packed/03_matmul/" + file, yotta_test::solution("starter"));
+  fs::remove(at + "/submission/" + file);
+  run_limited({"tar", "-czf", at + "/submission/yotta-work.tar.gz", "-C", at + "/packed", "."}, 60);
+  CHECK(results("").at("output") == "03_matmul: empty\n");  // the starter was found
   CHECK(runner_verb("autograder --exercises 03 --out grader.tar").status == 2);
 }
 

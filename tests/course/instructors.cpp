@@ -235,12 +235,35 @@ TEST_CASE("a file is found in work/ too, and a link within the student's folder 
   fs::create_symlink("mine.hpp", fmt::format("{}/a/work/03_matmul/{}", class_.folder(),
                                              quick_exercise().file_name()));
   write_text(fmt::format("{}/b/03_matmul/other.hpp", class_.folder()), "int x;\n");
+  write_text(fmt::format("{}/__MACOSX/x.hpp", class_.folder()), "int x;\n");
   const auto all = find_submissions(class_.folder(), {quick_exercise()});
   REQUIRE(all.size() == 2);
   CHECK(all[0].text == "int mine;\n");
   CHECK(all[1].handed == Handed::nothing);
   CHECK(contains(all[1].why, "there is: other.hpp"));
   CHECK(handed_in_exercises(class_.folder(), {quick_exercise()}).size() == 1);
+}
+
+TEST_CASE("a file that was handed in without its folder counts, and what else is there is named") {
+  const Class class_;
+  const std::string name = quick_exercise().file_name();
+  write_text(fmt::format("{}/a/{}", class_.folder(), name), "int mine;\n");
+  write_text(fmt::format("{}/b/work/{}", class_.folder(), name), "int mine;\n");
+  write_text(fmt::format("{}/c/ring (1).hpp", class_.folder()), "int x;\n");
+  fs::create_directories(class_.folder() + "/d");
+  fs::create_symlink("../a/" + name, fmt::format("{}/d/{}", class_.folder(), name));
+  write_text(class_.folder() + "/.elsewhere/secret.txt", "x");
+  fs::create_symlink(".elsewhere", class_.folder() + "/e");
+  const auto all = find_submissions(class_.folder(), {quick_exercise()});
+  REQUIRE(all.size() == 5);
+  CHECK(all[0].text == "int mine;\n");
+  CHECK(all[1].text == "int mine;\n");
+  CHECK(all[2].handed == Handed::nothing);
+  CHECK(all[2].why ==
+        "there is neither a folder 03_matmul nor a file " + name + "; there is: ring (1).hpp");
+  CHECK(all[3].handed == Handed::refused);
+  CHECK(all[4].handed == Handed::refused);
+  CHECK_FALSE(contains(all[4].why, "secret"));
 }
 
 TEST_CASE("an unchanged starter is known, however it is spaced") {
