@@ -89,7 +89,6 @@ class ReroutedModel : public RankModel {
 #if YOTTA_BODIES_OF(model)
 #include <algorithm>
 
-#include "yotta/comm/axis.hpp"
 #include "yotta/model/pipelined.hpp"
 #include "yotta/model/transformer.hpp"
 
