@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "course/killed_run.hpp"
 #include "course/shared/surviving.hpp"
 #include "course/shared/training.hpp"
 #include "runner/grade.hpp"
@@ -329,29 +330,61 @@ TEST_CASE(
   YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
 #endif
   const Runs runs;
-  constexpr int64_t many = 3000;
-  TrainingPlan plan = runs.plan("dp=8");
-  plan.steps = many;
-  const TrainingFigures without = trained(plan);
-  for (int i = 0; i < 6; ++i) {
-    const std::string json = (runs.folder() / fmt::format("figures_{}.json", i)).string();
-    const std::string train = fmt::format(
-        "{} --comm tcp --ranks 8 --tolerate 2 --layers 2 --width 8 --heads 2 --context 8 --batch 8 "
-        "--warmup 2 --steps {} --text {} --json {}",
-        from_ctest("YOTTA_TRAIN"), many, plan.text, json);
-    // The children in the order in which they were started; the first are ranks 0, 1, ...
-    const std::string kill = fmt::format("sleep 1; kill -9 $(pgrep -P $job | sed -n '{}p;{}p'); ",
-                                         i % 8 + 1, (i + 3) % 8 + 1);
-    const runner::Ending ending = runner::run_limited(
-        {"/bin/sh", "-c", fmt::format("{} & job=$!; {}{}wait $job", train, kill, kill)},
-        longest_wait);
-    CAPTURE(ending.output);
-    REQUIRE(ending.well());
-    const auto figures = nlohmann::json::parse(read_file(json));
+  constexpr int64_t many = 400;
+  const std::string text = runs.plan("dp=8").text;
+  const auto run = [&](Recovery recovery, const std::vector<Killing>& killings) {
+    const TemporaryFolder folder;
+    const std::string json = (folder / "figures.json").string();
+    std::vector<std::string> words = {from_ctest("YOTTA_TRAIN")};
+    for (const auto& [option, value] : std::initializer_list<std::pair<const char*, std::string>>{
+             {"--comm", "tcp"},
+             {"--ranks", "8"},
+             {"--tolerate", "2"},
+             {"--layers", "2"},
+             {"--width", "8"},
+             {"--heads", "2"},
+             {"--context", "8"},
+             {"--batch", "8"},
+             {"--warmup", "2"},
+             {"--recover", name(recovery)},
+             {"--steps", std::to_string(many)},
+             {"--text", text},
+             {"--json", json}}) {
+      words.emplace_back(option);
+      words.push_back(value);
+    }
+    KilledRun ended = run_and_kill(words, folder.path(), killings);
+    CAPTURE(ended.printed);
+    REQUIRE(ended.ending.well());
+    REQUIRE(ended.killed.size() == killings.size());
+    auto figures = nlohmann::json::parse(read_file(json));
     REQUIRE(figures["loss"].size() == many);
-    CHECK(figures["epochs"].size() >= 2);
-    CHECK(figures["sequences_dropped"] == 0);
-    CHECK(std::abs(figures["loss"].back().get<double>() - without.loss.back()) <= 1e-3);
+    return std::pair(std::move(ended), std::move(figures));
+  };
+  const auto without = run(Recovery::restart, {}).second["loss"];
+  for (int i = 0; i < 6; ++i) {
+    const auto recovery = static_cast<Recovery>(i % 3);
+    CAPTURE(std::string(name(recovery)));
+    const std::vector<Killing> killings = {
+        {15, {i, (i + 3) % 8}}, {120, {0, 7 - i}}, {240, {(i + 5) % 8}}, {245, {(i + 1) % 8}}};
+    const auto [ended, figures] = run(recovery, killings);
+    double most = 0;
+    for (size_t step = 0; step < many; ++step) {
+      const double difference =
+          std::abs(figures["loss"][step].get<double>() - without[step].get<double>());
+      REQUIRE(std::isfinite(difference));
+      most = std::max(most, difference);
+    }
+    if (recovery == Recovery::restart) CHECK(most == 0);
+    if (recovery == Recovery::replay) CHECK(most <= 1e-5);
+    if (recovery == Recovery::drop) CHECK(most <= 0.1);
+    CHECK((figures["sequences_dropped"] > 0) == (recovery == Recovery::drop));
+    CHECK(figures["deaths"].size() >= 5);  // one has died twice, if i is 0
+    // A snapshot of each step is in memory: nothing goes back further than the step under way.
+    CHECK(figures["epochs"].size() >= 4);
+    for (const auto& each : figures["epochs"]) CHECK(each["steps_redone"] <= 1);
+    CHECK(figures["epochs"][1]["step"] >= ended.killed[0] - 1);
+    CHECK(figures["epochs"].back()["step"] >= 240 - 1);
   }
 }
 

@@ -1,0 +1,94 @@
+// `train --comm tcp` whose ranks are killed from outside, with kill -9, when it has printed a step.
+//
+//     const KilledRun run = run_and_kill({train, "--comm", "tcp", ...}, folder, {{15, {0, 3}}, {40, {1}}});
+//     run.killed[0]    the step that was printed when ranks 0 and 3 were killed: 15 or a little more
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "runner/process.hpp"
+#include "support/longest_wait.hpp"
+#include "yotta/comm/tcp/tcp_epochs.hpp"
+#include "yotta/core/system/files.hpp"
+
+namespace yotta_test {
+
+struct Killing {
+  int64_t step = 0;  // printed
+  std::vector<int> ranks;
+};
+struct KilledRun {
+  runner::Ending ending;
+  std::string printed;          // on stderr
+  std::vector<int64_t> killed;  // what step each killing found printed
+};
+
+namespace killed_run {
+inline std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+// Of "training ... 15/150  loss 3.2 ...", the last that is there; 0: none.
+inline int64_t last_step(const std::string& printed) {
+  static const std::regex line(R"((\d+)/\d+  loss)");
+  int64_t step = 0;
+  for (std::sregex_iterator at(printed.begin(), printed.end(), line), end; at != end; ++at)
+    step = std::atol((*at)[1].str().c_str());
+  return step;
+}
+// The processes of the job in this folder, by place.
+inline std::vector<std::pair<int, pid_t>> members(const std::filesystem::path& folder) {
+  std::vector<std::pair<int, pid_t>> all;
+  for (const auto& each : std::filesystem::directory_iterator(folder)) {
+    const std::string text = text_of(yotta::job_file(each.path().string()));
+    if (text.empty()) continue;
+    for (const yotta::JobMember& member : yotta::parse_job(text).members)
+      all.emplace_back(member.place, member.process);
+  }
+  return all;
+}
+}  // namespace killed_run
+
+// `folder` is empty, or holds files alone; the job's own folder is made in it.
+inline KilledRun run_and_kill(const std::vector<std::string>& train,
+                              const std::filesystem::path& folder,
+                              const std::vector<Killing>& plan) {
+  const std::string log = (folder / "printed.txt").string();
+  std::ofstream(log).put('\n');
+  // Each step is printed, as at a terminal.
+  std::vector<std::string> words = {"env",
+                                    "TMPDIR=" + folder.string(),
+                                    "YOTTA_TERMINALS=2",
+                                    "/bin/sh",
+                                    "-c",
+                                    "exec \"$@\" 2> " + log,
+                                    "sh"};
+  words.insert(words.end(), train.begin(), train.end());
+  KilledRun run;
+  const auto watch = [&](int) -> std::string {
+    const size_t next = run.killed.size();
+    if (next == plan.size()) return "";
+    const int64_t step = killed_run::last_step(killed_run::text_of(log));
+    if (step < plan[next].step) return "";
+    const auto members = killed_run::members(folder);
+    for (const auto& [place, process] : members)
+      for (const int rank : plan[next].ranks)
+        if (place == rank) kill(process, SIGKILL);
+    run.killed.push_back(step);
+    return "";
+  };
+  run.ending = runner::run_watched(words, {.seconds = longest_wait, .watch = watch});
+  run.printed = killed_run::text_of(log);
+  return run;
+}
+
+}  // namespace yotta_test
