@@ -291,9 +291,10 @@ int last_scroll(const State& state, int width, int height) {
 std::string page_text(const State& state, int width) {
   std::string text;
   for (const std::string& line : head(state, width, 100)) text += line + "\n";
-  const std::string help = fmt::format(
-      "./yotta hint {} shows a hint. That it fails at first is expected: nothing is written yet.",
-      state.open().id);
+  const bool begun = state.exercise().points() > 0;
+  const std::string help =
+      fmt::format("./yotta hint {} shows a hint.{}", state.open().id,
+                  begun ? "" : " That it fails at first is expected: nothing is written yet.");
   text += "\n";
   for (const std::string& line : wrapped(statement_page(state, help), width)) text += line + "\n";
   return text;

@@ -104,7 +104,7 @@ void show_list(State& state) {
 
 // A character of the search, which follows "/" in the list.
 void type(State& state, const std::string& key) {
-  state.chosen = 0;
+  if (key != "enter") state.chosen = 0;
   if (key == "enter" || key == "escape") state.typing = false;
   if (key == "escape") state.search.clear();
   if (key == "backspace" && !state.search.empty()) state.search.pop_back();
@@ -155,7 +155,13 @@ std::vector<Effect> letter(State& state, const std::string& key) {
 std::vector<Effect> pressed(State& state, const std::string& key) {
   static const std::map<std::string, int> moves = {
       {"up", -1}, {"down", 1}, {"k", -1}, {"j", 1}, {"pageup", -10}, {"pagedown", 10}, {" ", 10}};
-  if (state.page == Page::list && state.typing) return type(state, key), std::vector<Effect>{};
+  if (state.page == Page::list && state.typing) {
+    if (key.size() > 1 && moves.count(key) > 0)
+      return move(state, moves.at(key)), std::vector<Effect>{};
+    type(state, key);
+    const bool found = key == "enter" && listed(state).size() == 1;
+    return found ? choose_from_list(state) : std::vector<Effect>{};
+  }
   if (state.page == Page::reset) {
     show(state, state.verdict.empty() ? Page::statement : Page::verdict);
     if (key != "y") return state.note = "Nothing was changed.", std::vector<Effect>{};

@@ -157,6 +157,9 @@ TEST_CASE("a task's page says its minutes, how difficult it is and which tasks i
   state.task = 1;
   CHECK(contains(page_text(state, 100),
                  "07.2: a task (50 points, 10 minutes, medium)\nIt uses 07.1.\n"));
+  CHECK(contains(page_text(state, 100), "nothing is written yet"));
+  state.exercises[0].tasks[0].points = 5;
+  CHECK_FALSE(contains(page_text(state, 100), "nothing is written yet"));
 }
 
 TEST_CASE("it begins where the student was, or at the first exercise that is not complete") {
@@ -260,7 +263,7 @@ TEST_CASE("the list is searched, filtered and jumped from") {
   CHECK(listed(state) == std::vector<size_t>{1});
   CHECK(contains(seen(state), "Rings"));
   CHECK_FALSE(contains(seen(state), "07 Sums      "));
-  const Step jumped = press(after(state, {"enter"}), "enter");
+  const Step jumped = press(state, "enter");  // the only one that was found
   CHECK(jumped.state.exercise().id == "10_rings");
   CHECK(asks_for(jumped, Effect::Kind::grade, "10_rings"));
   state = after(state, {"escape"});
@@ -276,8 +279,12 @@ TEST_CASE("the list is searched, filtered and jumped from") {
   state.at = 1;
   CHECK(after(state, {"l"}).chosen == 1);  // the exercise that is shown
   CHECK(contains(seen(after(state, {"l", "/", "R", "i"})), "1 of 2\n"));
+  // of several found, enter ends the typing, and arrows move before it and after
+  const State both = after(state, {"l", "/", "s", "down", "enter"});
+  CHECK((both.page == Page::list && !both.typing && both.chosen == 1));
+  CHECK(asks_for(press(both, "enter"), Effect::Kind::grade, "10_rings"));
   // a search begins anew
-  CHECK(after(state, {"l", "/", "R", "i", "enter", "escape", "l", "/", "u"}).search == "u");
+  CHECK(after(both, {"escape", "l", "/", "u"}).search == "u");
 }
 
 TEST_CASE("the other keys: check all, lesson, run again, statement, quit") {
