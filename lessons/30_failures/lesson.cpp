@@ -226,8 +226,8 @@ void flips(Lesson& lesson) {
     }
   const int64_t steps = WatchedPlan().steps;
   lesson.say(
-      "cost a step: checksum {} bytes read, {} sent; replay {} gradients in place of 1, {} bytes "
-      "sent",
+      "cost a step: checksum {} bytes read, {} sent; norm nothing that clipping does not need; "
+      "replay {} gradients in place of 1, {} bytes sent",
       clean.bytes_read, clean.checksum_bytes / steps, clean.gradients / steps,
       clean.replay_bytes / steps);
 }

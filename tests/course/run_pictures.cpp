@@ -14,6 +14,7 @@
 #include "course/shared/diloco_picture.hpp"
 #include "course/shared/failures_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
+#include "course/shared/live_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
 #include "course/shared/planner_picture.hpp"
 #include "course/shared/scaling_picture.hpp"
@@ -23,6 +24,7 @@
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
 #include "support/message_of.hpp"
+#include "support/temporary_folder.hpp"
 #include "yotta/comm/chooser.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
@@ -33,6 +35,7 @@
 using namespace yotta;
 using yotta_test::contains;
 using yotta_test::message_of;
+using yotta_test::TemporaryFolder;
 
 namespace {
 
@@ -307,6 +310,62 @@ TEST_CASE("the live picture: who dies, is away, joins, and does steps again") {
   for (const char* wrong : {"", "{}", R"({"loss": [1], "first_step": 0, "epochs": []})"})
     CHECK(contains(message_of([&] { read_survival(wrong, "a.json"); }),
                    "a.json is not a log of a run that outlives its ranks"));
+}
+
+namespace {
+// A run in which place 1 dies in its third step.
+struct RunSoFar {
+  std::vector<EpochRecord> epochs = {{}};
+  std::vector<double> losses = {3, 2};
+  RunSoFar() { epochs[0].places = epochs[0].joined = 7; }
+  void lose_place_1() {
+    epochs.emplace_back(epochs[0]);
+    epochs[1].epoch = 2, epochs[1].step = 2, epochs[1].places = 5, epochs[1].joined = 0;
+  }
+  StepFigures now(bool begins) const {
+    const auto step = std::ssize(losses);
+    return {step, losses.back(), 0, 0, &losses, &epochs, begins};
+  }
+};
+}  // namespace
+
+TEST_CASE("the live page: written while the run goes on, and for the last time when it has ended") {
+  const TemporaryFolder folder;
+  const std::string page = (folder / "live.html").string();
+  RunSoFar run;
+  LivePicture live(false, page, 60);
+  const auto written = [&] { return runner::read_text(page); };
+  live.show(run.now(false));
+  CHECK(contains(written(), "http-equiv=\"refresh\" content=\"1\""));
+  CHECK(contains(written(), "step 2 of 60, loss 2.000; epoch 1: places 0 1 2 take part<"));
+  run.lose_place_1();
+  live.show(run.now(true));  // at once: an epoch begins
+  CHECK(contains(written(), "epoch 2: places 0 2 take part, 1 is away"));
+  CHECK(count(written(), ">x</text>") == 1);
+  CHECK(!std::filesystem::exists(partial_name(page)));
+
+  live.end(std::string("a < b & c"));
+  CHECK(contains(written(), "an error has ended the run: a &lt; b &amp; c"));
+  CHECK(!contains(written(), "refresh"));
+  TrainingFigures figures;
+  run.losses.push_back(1.5);
+  figures.epochs = run.epochs, figures.loss = run.losses, figures.dropped_sequences = 4;
+  live.end(figures);
+  CHECK(contains(written(), "3 of 60 steps are done; epochs: 2; lost: 0 steps done again, 4 seq"));
+  CHECK(!contains(written(), "refresh"));
+}
+
+TEST_CASE("the live page before the first step, and a process that has not drawn says no error") {
+  const TemporaryFolder folder;
+  const std::string page = (folder / "live.html").string();
+  RunSoFar run;
+  run.losses.clear();
+  LivePicture live(false, page, 60);
+  live.end(std::string("of another process"));
+  CHECK(!std::filesystem::exists(page));
+  live.show({0, 0, 0, 0, &run.losses, &run.epochs, true});
+  CHECK(contains(runner::read_text(page), "step 0 of 60; epoch 1: places 0 1 2 take part<"));
+  CHECK(!contains(runner::read_text(page), "<svg"));
 }
 
 TEST_CASE(

@@ -16,6 +16,7 @@ TEST_CASE("without a flip nobody says anything, and costs are as written") {
   CHECK(run.gradients == 2 * plan.steps);  // a step's own, and the next rank's
   CHECK(run.checksum_bytes == plan.steps * 8 * (plan.ranks - 1));
   CHECK(run.replay_bytes == plan.steps * 16 * (plan.ranks - 1));
+  CHECK(run.bytes_read == 3 * 4 * parameters(plan.model));  // weights, and two moments of each
 }
 
 TEST_CASE("each flip against each detector: when it is found") {

@@ -19,13 +19,13 @@
 // In step, exactly: members join at a step boundary alone, all take the same step next, and
 // snapshots of steps that were given up are dropped: a snapshot belongs to the run if no later
 // epoch began before it. What is lost: with restart at most the steps since the last snapshot,
-// which are done again; with replay the step that was under way; with drop the sequences of the
-// lost replicas. With a single replica the next rank gets a snapshot in the step after it: a rank
-// that dies before that takes the run back to the snapshot before, unless the disk has all parts of
-// the newer one.
+// which are done again; with replay and reroute the step that was under way; with drop the
+// sequences of the lost replicas. With a single replica the next rank gets a snapshot in the step
+// after it: a rank that dies before that takes the run back to the snapshot before, unless the disk
+// has all parts of the newer one.
 // A full disk disables that level only: a warning is printed, and training goes on.
 //
-// Cost, beside the copies of snapshot.hpp: one broadcast of 8 bytes per step with drop and replay;
+// Cost, beside the copies of snapshot.hpp: one broadcast of 8 bytes per step but for restart;
 // with a single replica a snapshot is sent to the next rank each time.
 // Contract: all ranks of an epoch's world make the same calls. The optimizer has this part's
 // weights; ZeRO's are gathered by the caller after regroup(). 64 places at most.
@@ -42,8 +42,8 @@ namespace yotta {
 struct SurvivorOptions {
   Recovery recovery = Recovery::replay;
   Places places;
-  int quorum = 1;      // replicas without which drop and replay wait
-  int64_t every = 1;   // steps between snapshots; drop and replay: 1
+  int quorum = 1;      // whole replicas that are needed, with reroute ranks of each part
+  int64_t every = 1;   // steps between snapshots; 1 but for restart
   std::string folder;  // of snapshots on the disk; empty: none
   uint64_t run = 0;    // what its snapshots are marked with
   int64_t first = 0;   // steps done when the job begins
