@@ -14,8 +14,8 @@ namespace yotta {
 namespace {
 
 // Colour-blind readers can tell them apart (Paul Tol, "Colour schemes", 2021).
-constexpr const char* colors[] = {"#222222", "#77aadd", "#ee8866", "#994455",
-                                  "#44bb99", "#aaaa00", "#ee77aa", "#225588"};
+constexpr const char* colors[] = {"#222222", "#77aadd", "#ee8866", "#994455", "#44bb99",
+                                  "#bbbbbb", "#aaaa00", "#ee77aa", "#225588"};
 
 std::string path(const std::string& points, const char* color, double width,
                  const char* more = "") {
@@ -62,6 +62,18 @@ std::string line(const Axis& x, const Axis& y, const std::vector<std::pair<doubl
 }
 
 // ---- losses ----
+
+struct Stroke {
+  const char* color;
+  const char* more;
+};
+// Over an ocean a line has the colour of the same way without one, and is dashed.
+Stroke stroke_of(const std::vector<DilocoCurve>& curves, size_t i) {
+  for (size_t land = 0; land < i; ++land)
+    if (curves[i].name == curves[land].name + ", ocean")
+      return {colors[land % std::size(colors)], " stroke-dasharray=\"5 4\""};
+  return {colors[i % std::size(colors)], ""};
+}
 
 constexpr double loss_low = 2.5, loss_high = 3.9;
 
@@ -131,7 +143,7 @@ std::vector<HogwildRow> stored_hogwild() {
 std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes& sizes) {
   const char* const title =
       "DiLoCo and its family on text: four workers, one in each of four cities";
-  std::string svg = svg::paper(900, 440, title);
+  std::string svg = svg::paper(900, 462, title);
   svg += svg::text(20, 28, title, "start", svg::ink, 15, true) +
          svg::text(20, 48,
                    "Loss on text that was kept: of worker 0's weights, or of the server's "
@@ -148,14 +160,16 @@ std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes
     for (size_t i = 0; i < curves.size(); ++i) {
       std::vector<std::pair<double, double>> points;
       for (const DilocoPoint& p : curves[i].points) points.push_back({panel.at(p), p.loss});
-      svg += line(x, y, points, colors[i % std::size(colors)]);
+      const auto [color, more] = stroke_of(curves, i);
+      svg += line(x, y, points, color, more);
     }
     left += 290;
   }
   for (size_t i = 0; i < curves.size(); ++i) {
     const double x = 56 + 210 * static_cast<double>(i % 4),
                  at = 394 + 22 * static_cast<double>(i / 4);
-    svg += path(fmt::format("{:.0f} {:.0f}h22", x, at), colors[i % std::size(colors)], 3) +
+    const auto [color, more] = stroke_of(curves, i);
+    svg += path(fmt::format("{:.0f} {:.0f}h22", x, at), color, 3, more) +
            svg::text(x + 28, at + 4, curves[i].name);
   }
   return svg + svg::text(20, 68, "loss", "start", svg::ink, 11) + "</svg>\n";

@@ -189,9 +189,12 @@ std::vector<DilocoMethod> diloco_methods() {
           {"DiLoCo, H = 50", diloco, {.inner = 50}},
           {"DiLoCo, H = 200", diloco, {.inner = 200}},
           {"streaming, H = 50", diloco, {.inner = 50, .fragments = 5, .overlap = 5, .keep = 0.5}},
+          {"8 bits, H = 50", diloco, {.inner = 50, .bits = 8}},
           {"4 bits, H = 50", diloco, {.inner = 50, .bits = 4}},
           {"asynchronous, H = 50", asynchronous, {.inner = 50}},
-          {"gossip, H = 50", gossip, {.inner = 50}}};
+          {"gossip, H = 50", gossip, {.inner = 50}},
+          {"DDP, ocean", ddp, {}, true},
+          {"DiLoCo, H = 50, ocean", diloco, {.inner = 50}, true}};
 }
 
 DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes,
@@ -200,7 +203,11 @@ DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes,
   const Batches drawn(split.train, sizes.context, seed), kept(split.validation, sizes.context, 0);
   std::vector<Snapshot> snapshots;
   std::vector<Served> served;
-  run_on(cluster_named("cities2x4"), diloco_workers + 1,
+  // Two chips in each city; four cities, or four on each side of an ocean.
+  const Cluster machine = cluster_named(method.ocean ? "cities2x8" : "cities2x4");
+  std::vector<int> chips = {0, 2, 4, 6, 1};
+  if (method.ocean) chips = {0, 2, 8, 10, 1};
+  run_on(machine, diloco_workers + 1,
          [&](Communicator& world) {
            const Communicator workers = world.split(world.rank() < server ? 0 : -1, world.rank());
            if (world.rank() < server)
@@ -208,7 +215,7 @@ DilocoCurve run_diloco(const DilocoMethod& method, const DilocoSizes& sizes,
            else if (method.kind == DilocoKind::asynchronous)
              served = serve_workers(method, sizes, seed, world);
          },
-         {.trace = false, .chips = {0, 2, 4, 6, 1}});
+         {.trace = false, .chips = chips});
   DilocoCurve curve{method.name, {}};
   for (Snapshot& each : snapshots) {
     if (!served.empty()) take_served(served, each);

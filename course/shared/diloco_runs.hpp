@@ -12,8 +12,8 @@
 
 namespace yotta {
 
-// Workers in four cities of a continent, one chip each. A fifth chip, in worker 0's city, is the
-// server of the asynchronous run.
+// Workers in four cities, one chip each: of one continent, or two on each side of an ocean. A fifth chip, in worker
+// 0's city, is the server of the asynchronous run.
 inline constexpr int diloco_workers = 4;
 
 enum class DilocoKind { ddp, diloco, asynchronous, gossip };
@@ -22,9 +22,11 @@ struct DilocoMethod {
   std::string name;  // as in the file
   DilocoKind kind;
   DilocoOptions options;
+  bool ocean = false;  // the same losses and bytes, and other seconds
 };
 
-// DDP, plain means of weights, DiLoCo with two H, streaming, 4 bits, asynchronous, gossip.
+// DDP, plain means of weights, DiLoCo with two H, streaming, 8 and 4 bits, asynchronous, gossip; over
+// an ocean DDP and DiLoCo.
 std::vector<DilocoMethod> diloco_methods();
 
 struct DilocoSizes {

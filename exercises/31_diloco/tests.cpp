@@ -458,34 +458,6 @@ TEST_CASE("31.5: weights travel, and a worker counts by its tokens") {
   CHECK(true);
 }
 
-TEST_CASE("31.5: each fragment travels by itself") {
-  for (const int bits : {0, 8})
-    run(2, [&](Communicator& world) {
-      const Worker worker(world, 4, bits);
-      worker.second->value.fill(2000);  // far from where the first one is
-      worker.diloco->fragments()[1].outer.fill(1999);
-      std::vector<bool> sent(2);
-      for (int turn = 0; turn < 8 && !(sent[0] && sent[1]); ++turn) {
-        OuterFragment& fragment = worker.send();
-        fragment.work.wait();
-        const bool first = is_first(fragment);
-        const double found = fragment.moving.item({0}) / (bits > 0 ? 1 : fragment.moving.item({4}));
-        // In few bits the first one has gone nowhere, and the second one 1.
-        Packed packed(worker, 4, 8);
-        packed.x.fill(first ? 0 : -1);
-        if (bits > 0) packed.mean(world, worker.tokens());
-        const double right = bits > 0 ? packed.x.item({0}) : first ? 100 : 2000;
-        require(near(found, right, 1e-5),
-                fmt::format("the {} of two fragments is sent, and {:g} travels in place of {:g}: "
-                            "send() is about the fragment that it is given",
-                            first ? "first" : "second", found, right));
-        sent[first ? 0 : 1] = true;
-        fragment.left = 0, fragment.moving = {};  // as if it had arrived
-      }
-    });
-  CHECK(true);
-}
-
 TEST_CASE("31.5: in few bits the outer gradient travels, with the worker's weight") {
   constexpr int64_t n = 60;
   for (const int k : {2, 3})
@@ -523,6 +495,34 @@ TEST_CASE("31.5: in few bits the outer gradient travels, with the worker's weigh
       require(right, fmt::format("{} workers, 4 bits: number 0 of `moving` is {:.4f} when it is "
                                  "there: {}",
                                  world.size(), found.defined() ? found.item({0}) : 0.0, why));
+    });
+  CHECK(true);
+}
+
+TEST_CASE("31.5: each fragment travels by itself") {
+  for (const int bits : {0, 8})
+    run(2, [&](Communicator& world) {
+      const Worker worker(world, 4, bits);
+      worker.second->value.fill(2000);  // far from where the first one is
+      worker.diloco->fragments()[1].outer.fill(1999);
+      std::vector<bool> sent(2);
+      for (int turn = 0; turn < 8 && !(sent[0] && sent[1]); ++turn) {
+        OuterFragment& fragment = worker.send();
+        fragment.work.wait();
+        const bool first = is_first(fragment);
+        const double found = fragment.moving.item({0}) / (bits > 0 ? 1 : fragment.moving.item({4}));
+        // In few bits the first one has gone nowhere, and the second one 1.
+        Packed packed(worker, 4, 8);
+        packed.x.fill(first ? 0 : -1);
+        if (bits > 0) packed.mean(world, worker.tokens());
+        const double right = bits > 0 ? packed.x.item({0}) : first ? 100 : 2000;
+        require(near(found, right, 1e-5),
+                fmt::format("the {} of two fragments is sent, and {:g} travels in place of {:g}: "
+                            "send() is about the fragment that it is given",
+                            first ? "first" : "second", found, right));
+        sent[first ? 0 : 1] = true;
+        fragment.left = 0, fragment.moving = {};  // as if it had arrived
+      }
     });
   CHECK(true);
 }

@@ -398,7 +398,21 @@ TEST_CASE(
   }
   CHECK(sent[0] / sent[1] == doctest::Approx(2).epsilon(0.01));  // DDP, and H = 2
   CHECK(sent[2] == sent[1]);
-  CHECK(sent[5] < sent[2] / 4);  // 4 bits
+  const auto of = [&](const char* name) {
+    const auto found = std::find_if(methods.begin(), methods.end(),
+                                    [&](const DilocoMethod& each) { return each.name == name; });
+    return static_cast<size_t>(found - methods.begin());
+  };
+  CHECK(sent[of("8 bits, H = 50")] < sent[2] / 2);
+  CHECK(sent[of("4 bits, H = 50")] < sent[2] / 4);
+  // An ocean costs seconds and nothing else; DDP pays for it in each step.
+  for (const char* name : {"DDP", "DiLoCo, H = 50"}) {
+    const DilocoPoint &land = stored[of(name)].points.back(),
+                      &ocean = stored[of((std::string(name) + ", ocean").c_str())].points.back();
+    CHECK(ocean.loss == land.loss);
+    CHECK(ocean.megabytes == land.megabytes);
+    CHECK(ocean.seconds > 1.2 * land.seconds);
+  }
 }
 
 TEST_CASE("stored runs of DiLoCo name their text, the same in both files") {

@@ -259,6 +259,13 @@ TEST_CASE("--diloco: with H = 1 and plain averaging DDP's losses; a worker may b
     plan.layout = parse_mesh(layout);
     check_near(losses(plan), expected, 0);
   }
+  {
+    TrainingPlan mixed = plan;  // the ranks of a worker share out its experts
+    mixed.model.mixture.experts = 4, mixed.layout.reset(), mixed.ranks = 2;
+    const std::vector<double> whole = losses(mixed);
+    mixed.ranks = 4, mixed.layout = parse_mesh("ep=2");
+    check_near(losses(mixed), whole, 0);
+  }
   plan.layout = MeshShape{.dp_replicate = 2}, plan.zero = 2;
   check_near(losses(plan), expected, 0);
 }
