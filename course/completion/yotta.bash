@@ -18,13 +18,13 @@ _yotta() {
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
-    check) words="--help --file --json --verbose --asan --no-asan --hint --afresh --cut $(_yotta_tasks "$root" "$word")" ;;
+    check) words="--help --file --json --verbose --asan --variant --no-asan --hint --afresh --cut $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
     collect) words="--help --out" ;;
     doctor) words="--help --json --packages" ;;
     exercise) words="--help new verify" ;;
     grade) words="--help --out --json --exercises --jobs --hidden --variant --visibility" ;;
-    handout) words="--help --exercises --out --native --no-check" ;;
+    handout) words="--help --exercises --out --variant --native --no-check" ;;
     help) words="" ;;
     hint) words="--help $(_yotta_tasks "$root" "$word")" ;;
     learn) words="--help --poll --watch $(_yotta_exercises "$root" learn)" ;;

@@ -12,6 +12,7 @@
 #include "runner/solution.hpp"
 #include "runner/student_verbs.hpp"
 #include "runner/submission.hpp"
+#include "runner/variant.hpp"
 
 namespace fs = std::filesystem;
 using yotta::console::Color;
@@ -82,6 +83,8 @@ int check_one(const Chosen& chosen, const CheckOptions& options) {
   try {
     const std::string file = file_to_grade(exercise, options);
     fmt::print("{} {}: {}\n\n", exercise.number(), exercise.title, relative(file));
+    for (const std::string& sentence : use_variant(exercise, options.variant))
+      fmt::print("  In this variant: {}\n", sentence);
     std::fflush(stdout);
     Verdict verdict = look_at(exercise, file, options.asan ? Look::sanitized : Look::first);
     fmt::print("{}", verdict_text(exercise, verdict, view));
@@ -115,6 +118,7 @@ int check_all(const CheckOptions& options) {
     if (!begun(exercise)) continue;
     const std::string file = exercise.work_copy();
     const bool sanitized = options.asan && !exercise.kernels;
+    use_variant(exercise, options.variant);
     try {
       Verdict verdict = look_at(exercise, file, sanitized ? Look::sanitized : Look::first);
       if (looks_twice(exercise, options, verdict))

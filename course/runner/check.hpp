@@ -11,6 +11,7 @@ struct CheckOptions {
   std::string file;  // grade this file; the default is work/NN_topic/<header>
   std::string
       json;  // write the verdict to this file too; "-": to standard output, and the rest to standard error
+  std::string variant;  // the key of other numbers and sentences; empty: none
   bool verbose =
       false;  // show every failure, all that the compiler said and all that the program printed
   bool asan = false;     // under AddressSanitizer

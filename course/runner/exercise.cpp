@@ -257,6 +257,9 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
     exercise.kernels = read_flag(json, "kernels");
     if (exercise.asan && exercise.kernels)
       throw std::runtime_error("\"asan\" and \"kernels\": the emulator checks kernels itself");
+    for (const auto& choice : json.value("choices", nlohmann::json::array()))
+      exercise.choices.push_back({choice.at("name"), strings(choice.at("says"))});
+    exercise.right_under = json.value("right_under", exercise.right_under);
     exercise.points_per_hint = json.value("points_per_hint", 0);
     for (const auto& task : json.at("tasks"))
       exercise.tasks.push_back(read_task(task, exercise.difficulty));

@@ -45,6 +45,12 @@ struct Wrong {
   std::vector<std::string> says;  // words of its message
 };
 
+// What a key may change in the statement: one of these sentences holds (course/runner/variant.hpp).
+struct Choice {
+  std::string name;               // "10.way"
+  std::vector<std::string> says;  // the usual one first
+};
+
 struct Exercise {
   std::string id;      // "10_collectives"
   std::string folder;  // exercises/10_collectives
@@ -59,6 +65,9 @@ struct Exercise {
   std::vector<std::string> prerequisites, outcomes;
   std::vector<Task> tasks;
   std::vector<Wrong> wrong;
+  std::vector<Choice> choices;
+  // The solutions ("library", or of right/ and wrong/) that are right under other choices: "10.way=2 10.own=1".
+  std::map<std::string, std::string> right_under;
   std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 
   std::string file_name() const;             // "collectives_ring.hpp", the last header's

@@ -14,6 +14,7 @@
 #include "runner/process.hpp"
 #include "runner/solution.hpp"
 #include "runner/submissions.hpp"
+#include "runner/variant.hpp"
 
 namespace fs = std::filesystem;
 
@@ -350,6 +351,7 @@ int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& opti
   cut_other_headers(secrets, out, twins);
   cut_lessons(secrets, out);
   write_own_files(exercises, options, out);
+  write_told(exercises, options.variant, out);
   copy_compiled(build, exercises, out / "handout");
   twins.write(out / "handout/libyotta_twins.a");
   const std::vector<std::string> leaks = answers_in_tree(secrets, out);
@@ -368,6 +370,7 @@ void copy_exercise(const Exercise& exercise, const std::string& out) {
     if (entry.is_regular_file()) copy_tree(entry.path(), to / entry.path().filename());
   auto json = nlohmann::ordered_json::parse(read_text(exercise.folder + "/exercise.json"));
   json["wrong"] = nlohmann::ordered_json::array();
+  json.erase("right_under");
   for (auto& task : json["tasks"]) task.erase("mend");  // the name tells of the mistake
   fs::remove(to / "exercise.json");
   write_text(to / "exercise.json", json.dump(2) + "\n");

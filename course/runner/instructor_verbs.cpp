@@ -26,7 +26,8 @@ void add_grade(CLI::App& app, int& result) {
       ->check(CLI::Range(1, 1024));
   grade->add_option("--hidden", options->hidden,
                     "Grade with FOLDER/NN_topic/tests.cpp too, which students have not seen");
-  grade->add_option("--variant", options->variant, "A key that changes numbers of the cases");
+  grade->add_option("--variant", options->variant,
+                    "A key that changes numbers of the cases and sentences of the statement");
   grade->add_option("--visibility", options->visibility, "Who sees the tests on Gradescope")
       ->check(CLI::IsMember({"visible", "hidden", "after_due_date", "after_published"}));
   grade->callback([options, &result] { result = grade_class(*options); });
@@ -40,6 +41,8 @@ void add_handout(CLI::App& app, int& result) {
       ->delimiter(',')
       ->required();
   command->add_option("--out", options->out, "A new folder")->required();
+  command->add_option("--variant", options->variant,
+                      "A key that chooses among sentences of the statements: grade with the same");
   command->add_flag("--native", options->native,
                     "The library as it is compiled for this machine's processor, at once");
   command->add_flag("!--no-check", options->check, "Do not build and grade the tree");

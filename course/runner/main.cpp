@@ -53,6 +53,10 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   check->add_flag("--asan", options.asan,
                   "Run your code under AddressSanitizer: it names the line that reads or writes "
                   "memory which is not yours");
+  check
+      ->add_option("--variant", options.variant,
+                   "A key that changes numbers of the cases and sentences of the statement")
+      ->envname("YOTTA_VARIANT");
   check->add_flag("--no-asan", options.no_asan,
                   "Leave AddressSanitizer out where an exercise asks for it after the verdict");
   check->add_flag("--hint", options.hint, "Show the next hint for the first open task");

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "yotta/core/compare.hpp"
 #include "yotta/core/exercise.hpp"
@@ -46,6 +47,39 @@ inline int64_t variant(const std::string& name, int64_t usual, int64_t low, int6
   if (key == nullptr || *key == '\0') return usual;
   const uint64_t chosen = yotta::hash_name(key + ("\n" + name)) >> 8;
   return low + static_cast<int64_t>(chosen % static_cast<uint64_t>(high - low + 1));
+}
+
+// The seed of a case's random numbers: `usual`, or another one under a key.
+inline uint64_t seed(uint64_t usual) {
+  return usual + static_cast<uint64_t>(variant("seed", 0, 1, int64_t{1} << 30));
+}
+
+// The numbers that a case tries, of ranks or rows, and under a key one more of low to high.
+template <class Int>
+std::vector<Int> and_one_more(std::vector<Int> usual, const std::string& name, Int low, Int high) {
+  const int64_t none = int64_t{low} - 1, more = variant(name, none, low, high);
+  if (more != none) usual.push_back(static_cast<Int>(more));
+  return usual;
+}
+template <class Int>
+std::vector<Int> sizes(const std::vector<Int>& usual, Int low, Int high) {
+  return and_one_more(usual, "size", low, high);
+}
+inline int size(const std::string& name, int usual, int low, int high) {
+  return static_cast<int>(variant(name, usual, low, high));
+}
+// Numbers of ranks, where any number will do.
+inline std::vector<int> ranks(const std::vector<int>& usual) {
+  return and_one_more(usual, "ranks", 5, 7);
+}
+
+// Which of a choice's sentences the statement tells ("choices" in exercise.json), from 1; 0: as the usual statement has it.
+// The runner sets the variable: see course/runner/variant.hpp.
+inline int told(const std::string& choice) {
+  const char* const all = std::getenv("YOTTA_TOLD");
+  const std::string text = all == nullptr ? "" : all, name = " " + choice + "=";
+  const size_t at = (" " + text).find(name);
+  return at == text.npos ? 0 : std::atoi(text.c_str() + at + name.size() - 1);
 }
 
 // What body() throws; empty: nothing. What is not begun says so itself.

@@ -161,7 +161,7 @@ Counted count_on(int p) {
 }  // namespace
 
 TEST_CASE("00.1: every rank ends with the mean of all ranks' numbers") {
-  for (const int p : {4, 1, 2, 3, 8}) {
+  for (const int p : exercise::ranks({4, 1, 2, 3, 8})) {
     std::vector<std::vector<float>> x(static_cast<size_t>(p));
     Numbers mean(5, 0.0);
     for (size_t r = 0; r < x.size(); ++r)
@@ -203,7 +203,7 @@ TEST_CASE("00.1: one all_reduce is enough") {
 }
 
 TEST_CASE("00.2: every rank gets the numbers of the rank on its left") {
-  for (const int p : {2, 3, 4, 5}) {
+  for (const int p : exercise::ranks({2, 3, 4, 5})) {
     std::vector<std::vector<float>> got(static_cast<size_t>(p));
     run(p, [&](Communicator& world) {
       const auto mine = static_cast<float>(world.rank());
@@ -226,7 +226,7 @@ TEST_CASE("00.2: every rank gets the numbers of the rank on its left") {
 }
 
 TEST_CASE("00.3: the counter grows by what all ranks have found, and no two ranks race for it") {
-  for (const int p : {2, 3, 4, 8, 1}) {
+  for (const int p : exercise::ranks({2, 3, 4, 8, 1})) {
     const Counted counted = count_on(p);
     const std::string wrong = wrong_count(100, counted.counter, p * (p + 1) / 2, p);
     expect(wrong.empty(), ranks_text(p) + wrong);
@@ -234,7 +234,7 @@ TEST_CASE("00.3: the counter grows by what all ranks have found, and no two rank
 }
 
 TEST_CASE("00.3: every rank returns what the counter is then") {
-  for (const int p : {2, 3, 4, 8, 1}) {
+  for (const int p : exercise::ranks({2, 3, 4, 8, 1})) {
     const Counted counted = count_on(p);
     expect(counted.early_read.empty(), ranks_text(p) + counted.early_read);
     for (int r = 0; r < p; ++r) {

@@ -28,7 +28,7 @@ void expect_rounded(double x, NumberFormat f, double expected, const std::string
 // Some numbers of a format's normal range, none of them one of its marks.
 std::vector<double> samples(NumberFormat f) {
   std::vector<double> all;
-  const Random random(1, f.name);
+  const Random random(exercise::seed(1), f.name);
   for (uint64_t i = 0; i < 200; ++i)
     all.push_back(random.normal(i) * power_of_two(static_cast<int>(i % 12) - 5));
   return all;
@@ -113,7 +113,7 @@ TEST_CASE("01.3: the average of many draws is the number itself") {
   for (const NumberFormat f : {formats::e4m3, formats::bf16})
     for (const double x : {100.5, 1.003, -2.71}) {
       const int n = 20'000;
-      const Random random(3, "draws");
+      const Random random(exercise::seed(3), "draws");
       double sum = 0;
       for (uint64_t i = 0; i < n; ++i)
         sum += solution.round_stochastically(x, f, random.uniform(i));
@@ -240,7 +240,7 @@ void expect_sum(const std::vector<double>& terms, NumberFormat f, const std::str
 
 std::vector<double> rounded_terms(size_t count, NumberFormat f) {
   std::vector<double> terms;
-  const Random random(5, "terms");
+  const Random random(exercise::seed(5), "terms");
   for (size_t i = 0; i < count; ++i) terms.push_back(round_to(random.uniform(i), f));
   return terms;
 }

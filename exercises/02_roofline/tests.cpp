@@ -198,7 +198,8 @@ TEST_CASE("02.1: sizes that do not divide by the tile") {
   expect_inside({44, 65, 22}, "threads beyond the edge of B read nothing and put 0 into the tile");
   expect_inside({44, 44, 40},
                 "the last tile along k is no whole one; what is beyond k counts as 0");
-  for (const Problem& problem : {Problem{65, 33, 32}, {32, 32, 40}, {1, 1, 1}, {70, 45, 41}})
+  for (const Problem& problem :
+       {Problem{65, 33, 32}, {32, 32, 40}, {1, 1, 1}, {exercise::size("m", 70, 65, 95), 45, 41}})
     expect_right(problem, right({64, 64, 64})
                               ? "whole tiles are right, and these are not: ask about the row and "
                                 "about the column before you read"
@@ -258,7 +259,7 @@ TEST_CASE("02.3: the bytes predicted are those that the kernel asks for") {
 
 TEST_CASE("02.3: time is the longer of two") {
   const Roofline roof = roofline_of(chip_named("h100"));
-  for (const int64_t size : {512, 8192}) {
+  for (const int64_t size : exercise::sizes<int64_t>({512, 8192}, 9000, 20000)) {
     const auto [flops, bytes, seconds] = solution.predict(size, size, size, 512, 2, roof);
     const double compute = flops / roof.peak, move = bytes / roof.bandwidth;
     expect(std::abs(seconds / (compute + move) - 1) > 1e-9,
@@ -275,7 +276,7 @@ TEST_CASE("02.4: the smallest tile that is compute-bound, on five chips") {
   for (const char* name : {"a100", "h100", "h200", "b200", "v5e"})
     for (const int64_t bytes : {2, 4}) {
       const Roofline roof = roofline_of(chip_named(name), bytes == 2 ? DType::bf16 : DType::f32);
-      const int64_t size = 4096, largest = 1024;
+      const int64_t size = exercise::variant("size", 4096, 3000, 6000), largest = 1024;
       const int64_t expected = first_that_fits(size, bytes, roof, largest);
       const int64_t got = solution.smallest_tile(size, size, size, bytes, roof, largest);
       std::string why;

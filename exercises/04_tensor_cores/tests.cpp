@@ -104,7 +104,8 @@ using Matrix = std::vector<double>;
 Bits random_bits(const char* name, int count, double shift) {
   Bits bits;
   for (int i = 0; i < count; ++i)
-    bits.push_back(bfloat16(Random(4, name).uniform(static_cast<uint64_t>(i)) - shift).bits);
+    bits.push_back(
+        bfloat16(Random(exercise::seed(4), name).uniform(static_cast<uint64_t>(i)) - shift).bits);
   return bits;
 }
 double number(uint16_t bits) { return static_cast<double>(bfloat16::decode(bits)); }
@@ -180,7 +181,10 @@ void expect_zeros(Multiply multiply) {
 }  // namespace
 
 TEST_CASE("04.1: every lane holds its eight elements of A") {
-  for (const Tile& tile : {Tile{16, 16, 0, 0}, {64, 48, 32, 16}, {23, 29, 16, 16}, {7, 3, 0, 0}})
+  for (const Tile& tile : {Tile{16, 16, 0, 0},
+                           {64, 48, 32, 16},
+                           {exercise::size("rows", 23, 17, 31), 29, 16, 16},
+                           {7, 3, 0, 0}})
     expect_fragment('A', tile,
                     solution.fragment_a(coded(tile.rows, tile.columns), tile.rows, tile.columns,
                                         tile.row, tile.column),
@@ -188,7 +192,10 @@ TEST_CASE("04.1: every lane holds its eight elements of A") {
 }
 
 TEST_CASE("04.2: every lane holds its four elements of B") {
-  for (const Tile& tile : {Tile{16, 16, 0, 0}, {48, 64, 16, 8}, {29, 11, 16, 8}, {3, 5, 0, 0}})
+  for (const Tile& tile : {Tile{16, 16, 0, 0},
+                           {48, 64, 16, 8},
+                           {exercise::size("rows", 29, 17, 31), 11, 16, 8},
+                           {3, 5, 0, 0}})
     expect_fragment('B', tile,
                     solution.fragment_b(coded(tile.rows, tile.columns), tile.rows, tile.columns,
                                         tile.row, tile.column),

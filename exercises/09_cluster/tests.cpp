@@ -274,7 +274,7 @@ TEST_CASE("09.1: latency once, and then byte after byte") {
 }
 
 TEST_CASE("09.2: on a ring, the shorter way round") {
-  for (const int length : {4, 1, 2, 5, 8})
+  for (const int length : exercise::ranks({4, 1, 2, 5, 8}))
     for (int from = 0; from < length; ++from)
       for (int to = 0; to < length; ++to) expect_hops({length}, from, to);
 }
@@ -364,7 +364,8 @@ TEST_CASE("09.6: no chip is left out") {
 
 TEST_CASE("09.6: as nearly a cube as can be") {
   for (const int axes : {3, 2})
-    for (const int count : {64, 256, 12, 8, 7, 1, 4096, 8960, 1000}) {
+    for (const int count :
+         exercise::sizes<int>({64, 256, 12, 8, 7, 1, 4096, 8960, 1000}, 100, 2000)) {
       const std::vector<int> got = solution.nearly_cubic(count, axes);
       const std::vector<int> expected = nearly_cubic(count, axes);
       expect(

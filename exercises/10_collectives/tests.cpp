@@ -1,4 +1,6 @@
 // The graded cases of exercise 10. Sends are unbuffered: an order that only works by luck shows.
+#include <array>
+
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -14,6 +16,10 @@ namespace {
 constexpr double untouched = -77;  // what output buffers hold before
 constexpr int64_t slack = 8;       // elements behind each output, to see who writes past the end
 
+// What the statement of a variant tells: whose chunk is whose, and which way round the ring goes; 0: either way is right.
+int chunk_of(int rank, int p) { return wrap(rank + std::max(0, exercise::told("10.own") - 1), p); }
+int way_told() { return std::array{0, 1, -1}.at(static_cast<size_t>(exercise::told("10.way"))); }
+
 // Each rank's n numbers, and what they add up to (or the largest of them).
 struct Inputs {
   std::vector<Numbers> parts;
@@ -23,8 +29,7 @@ struct Inputs {
 Inputs make_inputs(int p, int64_t n, ReduceOp op) {
   Inputs inputs{{}, Numbers(static_cast<size_t>(n))};
   for (int r = 0; r < p; ++r) {
-    const Random random(static_cast<uint64_t>(variant("seed", 10, 1, 1 << 30)),
-                        "rank " + std::to_string(r));
+    const Random random(exercise::seed(10), "rank " + std::to_string(r));
     Numbers part;
     for (int64_t i = 0; i < n; ++i) part.push_back(random.normal(static_cast<uint64_t>(i)));
     for (size_t i = 0; i < part.size(); ++i) {
@@ -138,7 +143,7 @@ Clues clues_for(const Inputs& inputs, const std::string& what) {
 Verdict try_reduce_scatter(int p, int64_t n, ReduceOp op) {
   const Inputs inputs = make_inputs(p, n, op);
   std::vector<Output> out;
-  for (int r = 0; r < p; ++r) out.emplace_back(chunk_count(n, p, r));
+  for (int r = 0; r < p; ++r) out.emplace_back(chunk_count(n, p, chunk_of(r, p)));
   run(p, [&](Channel& ring) {
     const auto r = static_cast<size_t>(ring.rank());
     solution.reduce_scatter_ring(ring, inputs.parts[r], out[r].data(), op);
@@ -146,8 +151,8 @@ Verdict try_reduce_scatter(int p, int64_t n, ReduceOp op) {
   for (int r = 0; r < p; ++r) {
     Clues clues = clues_for(inputs, fmt::format("{}, chunk of rank {}", name(op), r));
     clues.whole = inputs.result;
-    clues.chunk = r;
-    const auto begin = chunk_begin(n, p, r), end = chunk_begin(n, p, r + 1);
+    clues.chunk = chunk_of(r, p);
+    const auto begin = chunk_begin(n, p, clues.chunk), end = chunk_begin(n, p, clues.chunk + 1);
     for (const Numbers& part : inputs.parts)
       clues.parts.emplace_back(part.begin() + begin, part.begin() + end);
     clues.before = Numbers(static_cast<size_t>(end - begin), untouched);
@@ -164,10 +169,12 @@ Verdict try_in_place(int p, int64_t n) {
   std::vector<Numbers> data = inputs.parts;
   run(p, [&](Channel& ring) {
     const Data mine(data[static_cast<size_t>(ring.rank())]);
-    solution.reduce_scatter_ring(ring, mine, mine.chunk(ring.rank(), p), ReduceOp::sum);
+    solution.reduce_scatter_ring(ring, mine, mine.chunk(chunk_of(ring.rank(), p), p),
+                                 ReduceOp::sum);
   });
   for (int r = 0; r < p; ++r) {
-    const auto begin = chunk_begin(n, p, r), end = chunk_begin(n, p, r + 1);
+    const int chunk = chunk_of(r, p);
+    const auto begin = chunk_begin(n, p, chunk), end = chunk_begin(n, p, chunk + 1);
     const Numbers expected(inputs.result.begin() + begin, inputs.result.begin() + end);
     const Numbers& all = data[static_cast<size_t>(r)];
     Clues clues = clues_for(inputs, fmt::format("chunk of rank {}, summed in its own place", r));
@@ -187,10 +194,10 @@ Verdict try_all_gather(int p, int64_t n) {
   const Numbers& whole = inputs.result;
   std::vector<Output> out(static_cast<size_t>(p), Output(n));
   run(p, [&](Channel& ring) {
-    const int r = ring.rank();
-    const Numbers chunk(whole.begin() + chunk_begin(n, p, r),
-                        whole.begin() + chunk_begin(n, p, r + 1));
-    solution.all_gather_ring(ring, chunk, out[static_cast<size_t>(r)].data());
+    const int own = chunk_of(ring.rank(), p);
+    const Numbers chunk(whole.begin() + chunk_begin(n, p, own),
+                        whole.begin() + chunk_begin(n, p, own + 1));
+    solution.all_gather_ring(ring, chunk, out[static_cast<size_t>(ring.rank())].data());
   });
   for (int r = 0; r < p; ++r) {
     Clues clues = clues_for(inputs, fmt::format("what rank {} has gathered", r));
@@ -221,12 +228,23 @@ Verdict try_all_reduce(int p, int64_t n, ReduceOp op) {
   return {};
 }
 
-// Elements that rank r sends on one way round, when all chunks but one pass through its hands.
-int64_t all_but(int kept, int64_t n, int p) { return n - chunk_count(n, p, wrap(kept, p)); }
+// Of 10.3, which is made of 10.1 and 10.2: where one of these is wrong by itself, that comes first.
+Verdict after_its_parts(int p, int64_t n, const Verdict& whole) {
+  if (whole) return whole;
+  const auto wrong = [&](auto part) { return !tried([&] { return part(p, n); }); };
+  const auto sums = [](int ranks, int64_t count) {
+    return try_reduce_scatter(ranks, count, ReduceOp::sum);
+  };
+  const char* const first = wrong(sums) || wrong(try_in_place) ? "10.1"
+                            : wrong(try_all_gather)            ? "10.2"
+                                                               : nullptr;
+  if (first == nullptr) return whole;
+  return {false,
+          fmt::format("task {} is wrong for these ranks: mend it first\n{}", first, whole.text)};
+}
 
-// An all_gather may go either way round. It keeps its neighbour's chunk: the next rank's, or the
-// previous one's.
-constexpr int directions[] = {1, -1};
+// Elements that a rank sends on one way round, when all chunks but that of rank `other` pass through its hands.
+int64_t all_but(int other, int64_t n, int p) { return n - chunk_count(n, p, chunk_of(other, p)); }
 
 // "rank 0 sent 48 elements in 3 messages; a ring sends 24 in 6"
 Verdict compare_traffic(const std::vector<Traffic>& sent, int64_t messages,
@@ -241,12 +259,35 @@ Verdict compare_traffic(const std::vector<Traffic>& sent, int64_t messages,
   return {};
 }
 
-// The verdict on one of the two directions, if it is right there on all ranks; else that on the
-// first.
+constexpr const char* about_the_way =
+    "\n    in this variant of the exercise every rank sends to one and the same neighbour: read "
+    "which "
+    "in the statement";
+
+// An all_gather may go either way round, and keeps its neighbour's chunk: the next rank's (1), or the previous one's (-1). The
+// verdict on one of the two, if it is right there on all ranks; else that on the first. Where one is told, it is the only one.
 template <class Trial>
 Verdict either_way(Trial trial) {
-  const Verdict first = trial(directions[0]);
-  return !first && trial(directions[1]) ? Verdict{} : first;
+  if (way_told() == 0) {
+    const Verdict first = trial(1);
+    return !first && trial(-1) ? Verdict{} : first;
+  }
+  Verdict verdict = trial(way_told());
+  if (!verdict && trial(-way_told())) verdict.text += about_the_way;
+  return verdict;
+}
+
+// What a rank receives in a reduce_scatter tells the way round: all but the chunk that begins with it.
+Verdict compare_arrivals(const std::vector<Traffic>& traffic, int64_t n) {
+  const int p = static_cast<int>(traffic.size());
+  for (int r = 0; r < p && way_told() != 0; ++r) {
+    const int64_t came = traffic[static_cast<size_t>(r)].bytes_received / 8,
+                  expected = all_but(r - way_told(), n, p);
+    if (came != expected)
+      return {false, fmt::format("rank {} received {} elements, expected {}{}", r, came, expected,
+                                 about_the_way)};
+  }
+  return {};
 }
 
 // 10.4's answers for every rank, if the all_gather goes this way round.
@@ -285,10 +326,11 @@ TEST_CASE("10.1: every rank sends p - 1 messages, all chunks but its own") {
   expect_for_all_ranks([](int p, int64_t n) {
     const Numbers in(static_cast<size_t>(n), 1);
     const auto sent = run(p, [&](Channel& ring) {
-      Output out(chunk_count(n, p, ring.rank()));
+      Output out(chunk_count(n, p, chunk_of(ring.rank(), p)));
       solution.reduce_scatter_ring(ring, in, out.data(), ReduceOp::sum);
     });
-    return compare_traffic(sent, p - 1, [&](int r) { return all_but(r, n, p); });
+    const Verdict verdict = compare_traffic(sent, p - 1, [&](int r) { return all_but(r, n, p); });
+    return verdict ? compare_arrivals(sent, n) : verdict;
   });
 }
 
@@ -299,7 +341,7 @@ TEST_CASE("10.2: every rank ends with every chunk") {
 TEST_CASE("10.2: every rank sends p - 1 messages, all chunks but its neighbour's") {
   expect_for_all_ranks([](int p, int64_t n) {
     const auto sent = run(p, [&](Channel& ring) {
-      const Numbers chunk(static_cast<size_t>(chunk_count(n, p, ring.rank())), 1);
+      const Numbers chunk(static_cast<size_t>(chunk_count(n, p, chunk_of(ring.rank(), p))), 1);
       Output out(n);
       solution.all_gather_ring(ring, chunk, out.data());
     });

@@ -21,7 +21,7 @@ constexpr double tolerance = 1e-7;  // of difference quotients; a mistake is off
 
 Tensor numbers(const Shape& shape, const char* name, double size = 1) {
   Tensor made = Tensor::empty(shape, DType::f64);
-  const Random random(12, name);
+  const Random random(exercise::seed(12), name);
   for (uint64_t i = 0; double& value : made.span<double>()) value = size * random.normal(i++);
   return made;
 }

@@ -39,8 +39,7 @@ ParameterPtrs make_parameters(int rank, size_t in_f32 = 0) {
 
 // The gradient that a microbatch gives on one rank: its i-th number, over all parameters in order.
 Numbers local_gradient(int rank, int microbatch = 0) {
-  const Random random(static_cast<uint64_t>(exercise::variant("seed", 13, 1, 1 << 30)),
-                      fmt::format("rank {} microbatch {}", rank, microbatch));
+  const Random random(exercise::seed(13), fmt::format("rank {} microbatch {}", rank, microbatch));
   Numbers gradient;
   for (size_t i = 0; i < numbers; ++i) gradient.push_back(random.normal(i));
   return gradient;
@@ -159,7 +158,7 @@ void expect_ddp_step(int p, ReduceOp op, bool overlap, int microbatches = 1) {
 }  // namespace
 
 TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
-  for (const int p : {1, 2, 3, 4, 5, 8})
+  for (const int p : exercise::ranks({1, 2, 3, 4, 5, 8}))
     for (const int64_t batch : {17, 8, 3, 0}) {
       int64_t next = 0;
       std::pair<int64_t, int64_t> before = {0, 0};
@@ -185,7 +184,7 @@ TEST_CASE("13.1: the ranks' shares are the batch, each row once") {
 
 TEST_CASE("13.2: every rank ends with the mean or the sum of all ranks' gradients") {
   for (const ReduceOp op : {ReduceOp::mean, ReduceOp::sum})
-    for (const int p : {4, 1, 2, 3})
+    for (const int p : exercise::ranks({4, 1, 2, 3}))
       expect_gradients(p, op, 1, [&](Communicator& world, const ParameterPtrs& parameters) {
         backward(parameters, local_gradient(world.rank()));
         solution.reduce_gradients(parameters, world, op);
@@ -391,7 +390,7 @@ TEST_CASE("13.5: under no_sync nothing is reduced, and gradients add up") {
 }
 
 TEST_CASE("13.6: after finish the gradients are reduced, overlapped or not") {
-  for (const int p : {4, 1, 2, 3})
+  for (const int p : exercise::ranks({4, 1, 2, 3}))
     for (const bool overlap : {true, false})
       for (const int microbatches : {1, 3})
         expect_ddp_step(p, ReduceOp::mean, overlap, microbatches);

@@ -45,7 +45,8 @@ std::vector<ParameterPtr> make_parameters() {
 
 // The gradient of number i on a rank, in a microbatch.
 double local_gradient(int rank, int microbatch, int64_t i) {
-  return static_cast<double>((rank + 1) * 100 + 10 * microbatch + i);
+  return static_cast<double>((rank + 1) * 100 + 10 * microbatch + i +
+                             exercise::variant("gradient", 0, 1, 500));
 }
 void backward_one(const std::vector<ParameterPtr>& parameters, size_t p, int rank, int microbatch) {
   int64_t i = std::accumulate(sizes, sizes + p, int64_t{0});

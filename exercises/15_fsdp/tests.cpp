@@ -173,7 +173,7 @@ class Probed : public Composite {
 
 std::vector<LayerPtr> make_net(const Probe::Listener& listener) {
   std::vector<LayerPtr> stack;
-  for (LayerPtr& layer : make_linear_net(net, {1, DType::f64}))
+  for (LayerPtr& layer : make_linear_net(net, {exercise::seed(1), DType::f64}))
     stack.push_back(
         std::make_unique<Probed>(std::move(layer), static_cast<int>(stack.size()), listener));
   return stack;
@@ -181,7 +181,7 @@ std::vector<LayerPtr> make_net(const Probe::Listener& listener) {
 
 Tensor batch_rows(const char* name, int64_t step, int64_t begin, int64_t end) {
   Tensor x = Tensor::empty({end - begin, net.width}, DType::f64);
-  const Random random(static_cast<uint64_t>(step), name);
+  const Random random(exercise::seed(static_cast<uint64_t>(step)), name);
   for (int64_t i = 0; i < x.numel(); ++i)
     x.data<double>()[i] = random.normal(static_cast<uint64_t>(begin * net.width + i));
   return x;
@@ -322,7 +322,7 @@ TEST_CASE("15.1: at rest a rank holds 1/p of weights, gradients and optimizer st
 }
 
 TEST_CASE("15.1: the parts of all ranks are the model, each number once") {
-  for (const int p : {4, 1, 2, 3}) {
+  for (const int p : exercise::ranks({4, 1, 2, 3})) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
     run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
@@ -456,7 +456,7 @@ TEST_CASE("15.2: what prefetch makes is counted as borrowed") {
 }
 
 TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
-  for (const int p : {4, 1, 2, 3, 5})
+  for (const int p : exercise::ranks({4, 1, 2, 3, 5}))
     for (const bool prefetched : {false, true})
       run(p, [&](Communicator& world) {
         const std::vector<ParameterPtr> parameters = make_parameters();
@@ -479,7 +479,7 @@ TEST_CASE("15.3: after unshard every rank's layers see the whole weights") {
 }
 
 TEST_CASE("15.3: the weights gathered in bf16 are the rounded ones") {
-  for (const int p : {1, 2, 3})
+  for (const int p : exercise::ranks({1, 2, 3}))
     run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters(DType::f32);
       const auto unit = solution.make_unit(parameters, world, DType::bf16);
@@ -546,7 +546,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
 }
 
 TEST_CASE("15.5: two gathers and one reduction send 3P (p-1)/p elements") {
-  for (const int p : {4, 2, 3})
+  for (const int p : exercise::ranks({4, 2, 3}))
     run_before(&AnyUnit::finish_reduce, p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
       auto unit = solution.make_unit(parameters, world, {});
@@ -625,7 +625,7 @@ TEST_CASE("15.5: what reduce makes is counted as borrowed") {
 }
 
 TEST_CASE("15.6: every piece's gradient is the sum over ranks, and microbatches add up") {
-  for (const int p : {4, 1, 2, 3}) {
+  for (const int p : exercise::ranks({4, 1, 2, 3})) {
     std::vector<Numbers> parts(static_cast<size_t>(p));
     run(p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
@@ -673,7 +673,7 @@ TEST_CASE("15.7: forward gives the model's outputs on every rank") {
   Saved serial = training();
   const std::vector<LayerPtr> whole = make_net(nobody);
   const Numbers expected = forward_rows(whole, serial, 0, 0, 2).values();
-  for (const int p : {4, 1, 3})
+  for (const int p : exercise::ranks({4, 1, 3}))
     run(p, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_net(nobody);
       const auto fsdp = solution.make_fsdp(model, world, {});
@@ -863,7 +863,7 @@ TEST_CASE("15.9: three steps on 1 to 4 ranks end with the single rank's weights"
   for (const ParameterPtr& each : parameters(Layers(whole)))
     for (const double value : each->value.values()) expected.push_back(value);
 
-  for (const int p : {4, 1, 2, 3}) {
+  for (const int p : exercise::ranks({4, 1, 2, 3})) {
     Numbers all(expected.size());
     run(p, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_net(nobody);

@@ -30,7 +30,7 @@ constexpr LinearNetConfig net = {4, 12};  // 144 numbers per layer: 2, 3 and 4 d
 constexpr int64_t one_layer = net.width * net.width, rows = 8;
 
 std::vector<LayerPtr> make_net(uint64_t seed = 1) {
-  return make_linear_net(net, {seed, DType::f64});
+  return make_linear_net(net, {exercise::seed(seed), DType::f64});
 }
 
 // Each layer has a weight and a bias.
@@ -45,7 +45,7 @@ std::vector<LayerPtr> make_net_with_biases() {
 
 Tensor draw(int64_t step, int64_t begin, int64_t end) {
   Tensor x = Tensor::empty({end - begin, net.width}, DType::f64);
-  const Random random(static_cast<uint64_t>(step), "x");
+  const Random random(exercise::seed(static_cast<uint64_t>(step)), "x");
   for (int64_t i = 0; i < x.numel(); ++i)
     x.data<double>()[i] = random.normal(static_cast<uint64_t>(begin * net.width + i));
   return x;

@@ -46,8 +46,7 @@ int64_t live(const PipelineActions& actions) { return yotta::most_in_flight(acti
 
 // Some order in which twelve microbatches go forward and back, every third one in halves.
 PipelineActions drawn_actions(int number) {
-  const Random random(static_cast<uint64_t>(exercise::variant("seed", 18, 1, 1 << 30)),
-                      fmt::format("actions {}", number));
+  const Random random(exercise::seed(18), fmt::format("actions {}", number));
   PipelineActions actions;
   int64_t forward = 0, back = 0;
   for (uint64_t i = 0; back < 12; ++i) {
@@ -89,7 +88,7 @@ void expect_busy(const PipelineSchedule& schedule, PipelineKind kind) {
 
 template <class Visit>
 void each_size(Visit visit) {
-  for (const int p : {4, 1, 2, 3, 8})
+  for (const int p : exercise::ranks({4, 1, 2, 3, 8}))
     for (const int64_t m : {8, 1, 3, 5, 16}) visit(p, m);
 }
 
@@ -422,7 +421,7 @@ TEST_CASE("18.6: stages of one rank hand over, without any message") {
 
 TEST_CASE(
     "18.7: interleaved: every microbatch goes through every chunk, and nobody waits forever") {
-  for (const int p : {2, 3, 4, 1})
+  for (const int p : exercise::ranks({2, 3, 4, 1}))
     for (const int v : {2, 3})
       for (const int64_t m : {int64_t{2} * p, int64_t{p} + 1}) {
         PipelineSchedule schedule{"yours", p, p * v, m, {}};
@@ -434,7 +433,7 @@ TEST_CASE(
 }
 
 TEST_CASE("18.7: interleaved: the bubble is (p-1)/(vm+p-1), and no rank holds more than it must") {
-  for (const int p : {2, 3, 4, 1})
+  for (const int p : exercise::ranks({2, 3, 4, 1}))
     for (const int v : {2, 3}) {
       const int64_t m = 2 * p;
       PipelineSchedule schedule{"yours", p, p * v, m, {}};

@@ -63,7 +63,7 @@ Held most_held(const PipelineActions& actions) {
 template <class Visit>
 void each_size(Visit visit) {
   for (const int k : {1, 2})
-    for (const int p : {3, 1, 2, 4, 8}) visit(p, int64_t{3} * p, k);
+    for (const int p : exercise::ranks({3, 1, 2, 4, 8})) visit(p, int64_t{3} * p, k);
 }
 
 PipelineSchedule yours_v(int p, int64_t m) {
@@ -273,7 +273,7 @@ TEST_CASE("19.5: the greedy schedule is complete, and no rank holds more than it
 }
 
 TEST_CASE("19.5: from p to 2p - 1, each microbatch more in memory saves one unit of idle time") {
-  for (const int p : {3, 2, 4, 8})
+  for (const int p : exercise::ranks({3, 2, 4, 8}))
     for (int64_t hold = p; hold < 2 * p; ++hold) {
       const int64_t m = 3 * p;
       const PipelineSchedule made = solution.greedy(p, m, hold, {});

@@ -40,7 +40,8 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
     if (!each->is_matrix)
       for (int64_t i = 0; i < each->value.numel(); ++i)
         each->value.data<double>()[i] =
-            Random(2, each->name).normal(static_cast<uint64_t>(each->range.first_column + i));
+            Random(exercise::seed(2), each->name)
+                .normal(static_cast<uint64_t>(each->range.first_column + i));
   return all;
 }
 

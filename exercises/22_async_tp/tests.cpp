@@ -104,7 +104,7 @@ std::string case_of(const OnTheClock& c, double seen) {
 }  // namespace
 
 TEST_CASE("22.1: together the hops are p - 1, and both ways differ by one at most") {
-  for (const int p : {4, 5, 8, 3, 2, 1}) {
+  for (const int p : exercise::ranks({4, 5, 8, 3, 2, 1})) {
     const auto expected = [&](Pieces pieces, int right, int left) {
       const exercise::Hops hops = solution.reach_of(p, pieces);
       expect(
@@ -231,7 +231,8 @@ TEST_CASE("22.3: every rank gets the sums of its rows, added in the ring's order
                              p, sent.messages_sent));
         }
       }
-  for (const int p : {3, 4}) {  // 1e16 swallows a 1 that is added to it, so the order shows
+  for (const int p :
+       exercise::ranks({3, 4})) {  // 1e16 swallows a 1 that is added to it, so the order shows
     run(p, [&](Communicator& tp) {
       const double values[] = {1e16, 1, -1e16, 1};
       const double mine = values[tp.rank()];
@@ -259,7 +260,7 @@ TEST_CASE("22.3: every rank gets the sums of its rows, added in the ring's order
 
 TEST_CASE("22.4: bytes are what a rank sends, of pieces that differ in size") {
   for (const Pieces pieces : both_kinds)
-    for (const int p : {2, 3, 4, 5, 8})
+    for (const int p : exercise::ranks({2, 3, 4, 5, 8}))
       for (const int64_t N : {int64_t{40}, int64_t{13}})
         for (int r = 0; r < p; ++r) {
           // All pieces, its own twice if it goes both ways, but those of its two farthest

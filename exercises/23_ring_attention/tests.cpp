@@ -26,7 +26,7 @@ struct Inputs {
 Inputs inputs(int64_t Hkv) {
   const auto numbers = [](Shape shape, const char* name) {
     Tensor x = Tensor::empty(std::move(shape), DType::f64);
-    const Random random(static_cast<uint64_t>(exercise::variant("seed", 23, 1, 1 << 30)), name);
+    const Random random(exercise::seed(23), name);
     for (uint64_t i = 0; double& value : x.span<double>()) value = random.normal(i++);
     return x;
   };

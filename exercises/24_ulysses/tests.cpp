@@ -42,7 +42,7 @@ constexpr const char* order_forgotten =
 
 Tensor numbers(int64_t heads, const char* name) {
   Tensor x = Tensor::empty({B, T, heads, d}, DType::f64);
-  const Random random(24, name);
+  const Random random(exercise::seed(24), name);
   for (uint64_t i = 0; double& value : x.span<double>()) value = random.normal(i++);
   return x;
 }

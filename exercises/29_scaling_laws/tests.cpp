@@ -56,7 +56,7 @@ constexpr Law far_laws[] = {
 // Numbers that nobody can look up here: each case ends with some.
 constexpr int draws = 4;
 double drawn(const std::string& name, int i, double low, double high) {
-  const Random random(static_cast<uint64_t>(exercise::variant("seed", 29, 1, 1 << 30)), name);
+  const Random random(exercise::seed(29), name);
   return low + (high - low) * random.uniform(static_cast<uint64_t>(i));
 }
 Law drawn_law(int i) {

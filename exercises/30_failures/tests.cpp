@@ -344,7 +344,7 @@ int64_t trained(const std::vector<Share>& all) {
 }  // namespace
 
 TEST_CASE("30.6: drop: the mean is over what is trained on") {
-  for (const int64_t batch : {8, 10, 13, 24})
+  for (const int64_t batch : exercise::sizes<int64_t>({8, 10, 13, 24}, 5, 40))
     for (const int ranks : {2, 1, 3})
       for (const Ints& living : {Ints{0, 2, 3}, Ints{1}, Ints{0, 1, 2, 3}}) {
         const std::vector<Share> all = shares(Way::drop, batch, ranks, 4, living);
@@ -388,7 +388,7 @@ TEST_CASE("30.6: drop: each keeps its own sequences") {
 }
 
 TEST_CASE("30.6: replay: each sequence once") {
-  for (const int64_t batch : {8, 10, 13, 24})
+  for (const int64_t batch : exercise::sizes<int64_t>({8, 10, 13, 24}, 5, 40))
     for (const Ints& living : {Ints{0, 2, 3}, Ints{1}, Ints{0, 1, 2, 3}}) {
       Ints times(static_cast<size_t>(batch));
       for (const Share& each : shares(Way::replay, batch, 2, 4, living)) {

@@ -74,7 +74,7 @@ Tensor one(double value) { return Tensor::full({1}, value, DType::f64); }
 
 TEST_CASE("31.1: workers see different sequences, each of the batch once") {
   for (const int k : {1, 2, 3, 4})
-    for (const int64_t batch : {8, 13}) {
+    for (const int64_t batch : exercise::sizes<int64_t>({8, 13}, 9, 29)) {
       int64_t next = 0;
       for (int worker = 0; worker < k; ++worker) {
         const Share share = solution.worker_share(batch, k, worker);

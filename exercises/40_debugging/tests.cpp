@@ -76,7 +76,7 @@ void expect_one_reduction() {
 TEST_CASE("40.1: the ranks of a step read what one rank would, each row once") {
   std::vector<int64_t> order(24);
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>((7 * i + 5) % 24);
-  for (const int p : {2, 4, 1, 3})
+  for (const int p : exercise::ranks({2, 4, 1, 3}))
     for (const int64_t step : {0, 1, 5}) {
       const auto by_rank = rows_read(order, p, step);
       std::vector<int64_t> all, expected;
@@ -99,7 +99,7 @@ TEST_CASE("40.1: the ranks of a step read what one rank would, each row once") {
 }
 
 TEST_CASE("40.2: the gradient is the mean over all microbatches of all ranks") {
-  for (const int p : {2, 1, 4})
+  for (const int p : exercise::ranks({2, 1, 4}))
     for (const int microbatches : {4, 1, 3}) {
       std::vector<Values> left(static_cast<size_t>(p));
       run(p, [&](const Communicator& dp) {
@@ -261,7 +261,7 @@ std::string names_of(const Files& files) {
 }  // namespace
 
 TEST_CASE("40.7: a checkpoint holds the shards of all ranks") {
-  for (const int p : {4, 1, 3}) {
+  for (const int p : exercise::ranks({4, 1, 3})) {
     bool waited = false;
     const Files files = saved_by(p, waited);
     expect(std::ssize(files) == 2 * p,
@@ -291,7 +291,7 @@ TEST_CASE("40.8: all that belongs to a norm is summed over tp, and nothing else"
   const auto of_rank = [](const std::string& name, int r) {
     return random_values(3, fmt::format("{} on {}", name, r));
   };
-  for (const int p : {2, 1, 4}) {
+  for (const int p : exercise::ranks({2, 1, 4})) {
     std::vector<Gradients> left(static_cast<size_t>(p));
     run(p, [&](const Communicator& tp) {
       Gradients& mine = left[static_cast<size_t>(tp.rank())];

@@ -66,7 +66,7 @@ void expect_few_reads() {
 }  // namespace
 
 TEST_CASE("41.1: the same sum in every run, with a tree of additions") {
-  for (const int k : {64, 1, 100, 200})
+  for (const int k : exercise::sizes<int>({64, 1, 100, 200}, 3, 250))
     for (const uint64_t seed : {1, 2, 3})
       expect_right(solution.by_halves, 2, 3, k, seed,
                    "a thread reads a sum that another one may not have written yet");
@@ -82,7 +82,7 @@ TEST_CASE("41.1: the same sum in every run, with a tree of additions") {
 }
 
 TEST_CASE("41.2: every launch ends, whatever k is, with the right numbers") {
-  for (const int k : {65, 64, 1, 130, 128})
+  for (const int k : exercise::sizes<int>({65, 64, 1, 130, 128}, 3, 250))
     for (const uint64_t seed : {1, 2})
       expect_right(solution.by_pieces, 2, 3, k, seed,
                    "not all threads come to the same __syncthreads(), or one reads too early");

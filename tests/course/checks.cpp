@@ -354,6 +354,32 @@ TEST_CASE(
   CHECK(check(right).status == 0);
 }
 
+TEST_CASE("exercise 15 asks for AddressSanitizer, whose verdict comes second and counts" *
+          doctest::test_suite("long")) {
+  const Exercise fsdp = read_exercise(YOTTA_SOURCE_DIR, "15_fsdp");
+  CHECK(fsdp.asan);
+  const std::string right = variant_of(fsdp, "library");
+  const Student student(fsdp);
+  const Ending clean = student.check_text(right);
+  if (!contains(clean.output, "AddressSanitizer"))
+    YOTTA_NOT_RUN("no AddressSanitizer for a student's file alone");
+  CAPTURE(clean.output);
+  CHECK(clean.status == 0);
+  CHECK(contains(clean.output, "finds no wrong use of memory"));
+  const std::string frees = "  layout_.drop_values();\n  whole_ = {};\n";
+  const Ending freed = student.check_text(
+      replaced(right, frees,
+               "  const char* const kept = static_cast<const char*>(whole_.raw());\n" + frees +
+                   "  if (layout_.size() > 0 && kept != nullptr && *kept == 77) return;\n"));
+  CAPTURE(freed.output);
+  CHECK(freed.status == 1);
+  const size_t first = freed.output.find("100 of 100 points"),
+               second = freed.output.find("This verdict counts:");
+  CHECK(first < second);
+  CHECK(second < freed.output.find("reads 1 byte of memory that was freed"));
+  CHECK(student.check("--no-asan").status == 0);
+}
+
 TEST_CASE("what was asked for wrongly ends with status 2, and says how") {
   const Student student;
   for (const auto& [words, says] : std::vector<std::pair<std::string, std::string>>{

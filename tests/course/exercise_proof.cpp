@@ -14,6 +14,7 @@
 
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
+#include "support/not_run.hpp"
 
 using namespace runner;
 
@@ -178,6 +179,17 @@ TEST_CASE("the library earns every point, and every case belongs to a task") {
     CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
 }
 
+TEST_CASE("the library earns every point with the numbers of other keys too") {
+  for (int key = 1; key <= (yotta_test::long_form() ? 6 : 1); ++key) {
+    setenv("YOTTA_VARIANT", fmt::format("term {}", key).c_str(), 1);
+    const Grade result = grade_of("library");
+    CHECK(result.complete());
+    for (const CaseResult& one : result.cases)
+      CHECK_MESSAGE(one.passed, fmt::format("term {}: {}: {}", key, one.name, one.message));
+  }
+  unsetenv("YOTTA_VARIANT");
+}
+
 TEST_CASE("weights are of cases that there are, and every task has a case that weighs") {
   const Grade result = grade_of("library");
   const std::set<std::string> cases = names(result);
@@ -222,6 +234,20 @@ TEST_CASE("each right solution that is written differently earns every point") {
     for (const CaseResult& one : result.cases)
       CHECK_MESSAGE(one.passed, (one.name + ": " + one.message));
   }
+}
+
+TEST_CASE("a solution is right under the choices that it is written for, and under no others") {
+  const Exercise& exercise = the_exercise();
+  CHECK(exercise.choices.empty() == exercise.right_under.empty());
+  for (const auto& [solution, choices] : exercise.right_under)
+    for (const auto& [other, told] : exercise.right_under) {
+      setenv("YOTTA_WRONG", solution.c_str(), 1);
+      setenv("YOTTA_TOLD", told.c_str(), 1);
+      const Grade result = grade_of(solution == "library" ? "library" : "wrong");
+      CHECK_MESSAGE(result.complete() == (solution == other),
+                    fmt::format("{} under {}", solution, told));
+    }
+  unsetenv("YOTTA_TOLD");
 }
 
 TEST_CASE("every wrong solution has its file, every file its entry, every task its hints") {

@@ -23,6 +23,7 @@
 #include "runner/hidden_cases.hpp"
 #include "runner/similarity.hpp"
 #include "runner/submissions.hpp"
+#include "runner/variant.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -554,6 +555,43 @@ TEST_CASE("a key chooses numbers of the cases, always the same") {
   unsetenv("YOTTA_VARIANT");
 }
 
+TEST_CASE(
+    "a key chooses sentences of the statement, each is chosen by some key, and the tree tells") {
+  const Exercise ring = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  CHECK(told_by(ring, "").empty());
+  CHECK(told_by(ring, "autumn") == told_by(ring, "autumn"));
+  std::set<Told> all;
+  for (int year = 0; year < 100; ++year) all.insert(told_by(ring, fmt::format("year {}", year)));
+  CHECK(all.size() == 6);  // two ways round the ring, three chunks
+
+  const TemporaryFolder folder;
+  const std::string tree = folder.path(), at = tree + "/exercises/10_collectives/";
+  std::string key = "autumn";
+  while (told_by(ring, key) != Told{{"10.own", 2}, {"10.way", 2}}) key += "!";
+  copy_exercise(ring, tree);
+  write_told({ring, yotta_test::quick_exercise()}, key, tree);
+  CHECK_FALSE(contains(read_text(at + "exercise.json"), "right_under"));
+  const Lines told = use_variant(ring, key, "/nowhere");
+  REQUIRE(told.size() == 2);
+  CHECK(contains(told[0], "sends to rank r - 1"));
+  CHECK(contains(told[1], "is chunk r + 1"));
+  CHECK(std::getenv("YOTTA_VARIANT") == key);
+  CHECK(std::getenv("YOTTA_TOLD") == std::string("10.own=2 10.way=2"));
+  CHECK(exercise::told("10.way") == 2);
+  CHECK(exercise::told("10.wa") == 0);
+  for (const std::string& sentence : told) {
+    CHECK(contains(read_text(at + "README.md"), "- " + sentence));
+    CHECK(contains(read_text(at + ring.file_name()), "// " + sentence));
+  }
+  CHECK_FALSE(contains(read_text(tree + "/exercises/told.json"), key));
+  CHECK(use_variant(ring, "", tree) == told);  // by the tree, which does not know the key
+  CHECK(std::getenv("YOTTA_VARIANT") == std::string());
+  CHECK(std::getenv("YOTTA_TOLD") == std::string("10.own=2 10.way=2"));
+  CHECK(use_variant(ring, "", "/nowhere").empty());
+  CHECK(exercise::told("10.way") == 0);
+  unsetenv("YOTTA_VARIANT"), unsetenv("YOTTA_TOLD");
+}
+
 TEST_CASE("cases that a killed run has left leave the build, and those of a running one stay") {
   const TemporaryFolder folder;
   const std::string build = folder / "build", cases = fs::canonical(folder.path()) / "cases";
@@ -610,7 +648,9 @@ TEST_CASE("a class is graded with cases that it has not seen, and by a key" *
     return one.at("cases").size();
   };
   const size_t usual = cases("");
-  CHECK(cases("--variant autumn") == usual);
+  std::string key = "autumn";
+  while (told_by(ring, key) != Told{{"10.own", 1}, {"10.way", 1}}) key += "!";
+  CHECK(cases(fmt::format("--variant '{}'", key)) == usual);
   CHECK(cases(fmt::format("--hidden '{}/hidden'", at)) == usual + 1);
   CHECK(cases("") == usual);
   // A run that was killed has left its cases.
