@@ -304,23 +304,32 @@ void cut_lessons(const Secrets& secrets, const fs::path& out) {
   });
 }
 
-// The starter of an exercise, as a student's check grades it.
-void expect_no_points(const Exercise& exercise, const fs::path& out) {
+// A file, as a student's check grades it in the tree.
+void expect_points(const Exercise& exercise, const fs::path& out, const fs::path& file,
+                   bool complete) {
   const std::string json = out / "build/verdict.json";
   run({"env", "-C", out, "-u", "YOTTA_WORK", out / "yotta", "check", exercise.number(), "--file",
-       out / "exercises" / exercise.id / exercise.file_name(), "--json", json});
+       file, "--json", json});
   const auto verdict = nlohmann::json::parse(read_text(json), nullptr, false);
-  if (!verdict.is_object() || !verdict.value("graded", false) ||
-      !verdict.value("compiled", false) || verdict.value("points", -1) != 0)
-    throw std::runtime_error(fmt::format(
-        "in {}, the starter of {} should compile and have 0 points", out.string(), exercise.id));
+  const bool graded =
+      verdict.is_object() && verdict.value("graded", false) && verdict.value("compiled", false);
+  const int points = graded ? verdict.value("points", -1) : -1;
+  if (!graded || points != (complete ? verdict.value("of", -2) : 0))
+    throw std::runtime_error(fmt::format("in {}, {} of {} should compile and have {} points",
+                                         out.string(), complete ? "the answer" : "the starter",
+                                         exercise.id, complete ? "all" : "0"));
 }
 
-// `open`: exercises with a part that no library holds, whose lessons stop there.
+// The starter has no points, and the answer, which the tree does not have, has all. `open`: exercises with a part that no library
+// holds, whose lessons stop there.
 void check_tree(const std::vector<Exercise>& exercises, const std::set<std::string>& open,
                 const fs::path& out) {
+  const RunFolder answers(YOTTA_BUILD_DIR "/handouts");
   for (const Exercise& exercise : exercises) {
-    expect_no_points(exercise, out);
+    const fs::path answer = fs::path(answers.path()) / exercise.id / exercise.file_name();
+    write_text(answer, variant_of(exercise, "library"));
+    expect_points(exercise, out, out / "exercises" / exercise.id / exercise.file_name(), false);
+    expect_points(exercise, out, answer, true);
     if (open.count(exercise.id) == 0 && fs::exists(out / "lessons" / exercise.id / "lesson.cpp"))
       run_or_throw({"sh", "-c", "cd \"$0\" && ./yotta lesson \"$1\" >/dev/null", out, exercise.id},
                    "in the tree, lesson " + exercise.id + " does not run");

@@ -18,7 +18,8 @@ constexpr rlim_t largest_object = 512 << 20;         // bytes; a program of the 
 constexpr rlim_t compiler_memory = rlim_t{4} << 30;  // bytes
 constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
-std::string in_build(const std::string& name) { return YOTTA_BUILD_DIR "/" + name; }
+// A name as Ninja has it: in the build folder, unless it is a whole path.
+std::string in_build(const std::string& name) { return fs::path(YOTTA_BUILD_DIR) / name; }
 
 Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
   Words words = {"cmake", "--build", YOTTA_BUILD_DIR, "--target"};
@@ -98,22 +99,17 @@ std::vector<std::string> known_by_nothing(const std::string& starter) {
 std::vector<Symbol> reference_symbols(const Exercise& exercise) {
   std::vector<Symbol> all;
   for (const char* const variant : {"library", "starter"}) {
-    const std::string object = in_build(fmt::format(
+    const std::string built = in_build(fmt::format(
         "exercises/CMakeFiles/exercise_{0}_{1}.dir/{0}/adapter.cpp.o", exercise.id, variant));
-    const std::vector<Symbol> symbols =
-        fs::exists(object) ? symbols_of(object) : std::vector<Symbol>{};
-    all.insert(all.end(), symbols.begin(), symbols.end());
+    const std::string handed_out =
+        fmt::format("{}/handout/exercise_{}_{}.o", YOTTA_SOURCE_DIR, exercise.id, variant);
+    for (const std::string& object : {built, handed_out}) {
+      if (!fs::exists(object)) continue;
+      const std::vector<Symbol> symbols = symbols_of(object);
+      all.insert(all.end(), symbols.begin(), symbols.end());
+    }
   }
   return all;
-}
-
-// The compiled library that a program is linked with.
-Words archives_of(const Words& link) {
-  Words archives;
-  for (const std::string& word : link)
-    if (word.find("yotta_compiled") != std::string::npos && word.ends_with(".a"))
-      archives.push_back(in_build(word));
-  return archives;
 }
 
 #if defined(__clang__)
@@ -236,6 +232,14 @@ bool can_instrument() {
 #else
   return false;
 #endif
+}
+
+Words archives_of(const Words& link) {
+  Words archives;
+  for (const std::string& word : link)
+    if (word.find("yotta_compiled") != std::string::npos && word.ends_with(".a"))
+      archives.push_back(in_build(word));
+  return archives;
 }
 
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder) {

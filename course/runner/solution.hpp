@@ -37,6 +37,10 @@ BuildCommands commands_for(const std::string& listed, const std::string& object,
                            const std::string& program, const std::string& solution,
                            const std::string& folder);
 
+// The compiled library that a program is linked with, of the words that link it. In a tree of `./yotta handout` it lies outside
+// of the build.
+Words archives_of(const Words& link);
+
 // What a student's program is held against.
 struct Grader {
   std::string library;                  // the program of graded cases on the library's own solution

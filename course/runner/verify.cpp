@@ -47,9 +47,14 @@ Ending run_proof(const Exercise& exercise, const std::vector<std::string>& optio
   return run_limited(command, proof_seconds);
 }
 
+// Without doctest's frame: the line of the proof that failed, its values, and what was said.
 void print_indented(const std::string& text) {
-  for (const std::string& line : lines_of(printable(text)))
-    if (!line.starts_with("[doctest]")) fmt::print("          {}\n", line);
+  for (const std::string& line : lines_of(printable(text))) {
+    const bool frame = line.starts_with("[doctest]") || line.starts_with("=====") ||
+                       line.starts_with("TEST CASE:") || line.ends_with(".cpp:") ||
+                       trimmed(line).empty();
+    if (!frame) fmt::print("          {}\n", line);
+  }
 }
 
 // Whether all hold. Prints a line for each proof, and what is wrong below it.

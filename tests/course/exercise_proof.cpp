@@ -151,7 +151,8 @@ TEST_CASE("the starter is a fresh cut of the library's header, with a part for e
   for (const Task& task : exercise.tasks) tasks.push_back(task.id);
   std::sort(parts.begin(), parts.end());  // a header may have them in another order, and 25.10
   std::sort(tasks.begin(), tasks.end());  // comes before 25.2 here
-  CHECK(parts == tasks);
+  CHECK_MESSAGE(parts == tasks, fmt::format("parts of the header: {}; tasks of exercise.json: {}",
+                                            fmt::join(parts, ", "), fmt::join(tasks, ", ")));
 }
 
 TEST_CASE("the starter compiles, and every graded case fails on it: not done, or not mended") {
@@ -255,10 +256,12 @@ TEST_CASE("every wrong solution has its file, every file its entry, every task i
   std::vector<std::string> listed;
   for (const Wrong& wrong : exercise.wrong) listed.push_back(wrong.name);
   std::sort(listed.begin(), listed.end());
-  CHECK(listed == names_in(exercise.folder + "/wrong"));
+  const std::vector<std::string> files = names_in(exercise.folder + "/wrong");
+  CHECK_MESSAGE(listed == files, fmt::format("exercise.json names: {}; in wrong/: {}",
+                                             fmt::join(listed, ", "), fmt::join(files, ", ")));
   for (const Wrong& wrong : exercise.wrong) CHECK_MESSAGE(!wrong.says.empty(), wrong.name);
   for (const Task& task : exercise.tasks)
-    CHECK_MESSAGE(read_hints(exercise, task.id).size() >= 2, task.id);
+    CHECK_MESSAGE(read_hints(exercise, task.id).size() >= 2, (task.id + " in hints.md"));
 }
 
 TEST_CASE("tasks are numbered in their order, and their points add up to 100") {
@@ -342,11 +345,14 @@ TEST_CASE("the README says how many lines there are to write, and has a row for 
   int all = 0;
   for (const auto& [task, count] : lines) all += count;
   std::smatch said;
-  REQUIRE(std::regex_search(text, said, std::regex("\nAbout (\\d+) lines, ")));
+  REQUIRE_MESSAGE(std::regex_search(text, said, std::regex("\nAbout (\\d+) lines, ")),
+                  "README.md has no line that begins with: About N lines, ");
   CHECK_MESSAGE(std::abs(std::stoi(said[1]) - all) <= 3, fmt::format("{} lines", all));
   for (const Task& task : exercise.tasks) {
     const std::string row = fmt::format("\n\\| {} \\| (.*) \\| {} \\|\n", task.id, task.points);
-    REQUIRE_MESSAGE(std::regex_search(text, said, std::regex(row)), task.id);
+    REQUIRE_MESSAGE(
+        std::regex_search(text, said, std::regex(row)),
+        fmt::format("README.md has no row: | {} | what you write | {} |", task.id, task.points));
     const bool says_warm_up = said[1].str().find("warm-up") == 0;
     CHECK_MESSAGE(says_warm_up == (task.title.find("warm-up: ") == 0), task.title);
   }

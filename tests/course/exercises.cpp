@@ -298,6 +298,12 @@ TEST_CASE("a solution is compiled and linked with Ninja's commands, but to other
   CHECK_MESSAGE(why.find("Ninja does not list") != std::string::npos, why);
 }
 
+TEST_CASE("the library's archives are found, in the build or where a handout has them") {
+  CHECK(archives_of({"c++", "a.o", "libyotta_compiled_comm.a", "libother.a",
+                     "/w/handout/libyotta_compiled_core.a", "-lyotta_compiled"}) ==
+        Words{YOTTA_BUILD_DIR "/libyotta_compiled_comm.a", "/w/handout/libyotta_compiled_core.a"});
+}
+
 TEST_CASE(
     "every run has a folder of its own; those of killed runs are removed, those in use are not") {
   const yotta_test::TemporaryFolder parent;
