@@ -38,9 +38,9 @@ void LivePicture::show(const StepFigures& now) {
 
 void LivePicture::end(const TrainingFigures& figures) const {
   if (page_.empty() || figures.epochs.empty()) return;
-  const std::string words =
-      fmt::format("{} of {} steps are done; {}", figures.first_step + std::ssize(figures.loss),
-                  steps_, describe_losses(figures.epochs, figures.dropped_sequences));
+  const std::string words = fmt::format(
+      "{} of {} steps are done; {}", figures.first_step + std::ssize(figures.loss), steps_,
+      describe_losses(figures.epochs, figures.dropped_sequences, figures.deaths));
   write_file(page_, live_html(survival_of(figures.epochs, figures.loss, figures.first_step), words,
                               false));
 }

@@ -211,7 +211,7 @@ void add_failure_options(Options& to, Arguments& a) {
   to.add(
       "--patience", a.patience,
       "of --comm tcp: seconds until a process that is stopped, or does not come when another has "
-      "died, is killed and replaced; longer than a rank computes between two collectives");
+      "died, is killed and replaced; ten times as long for one that computes meanwhile");
   to.add("--snapshot-every", it.snapshot_every, "of restart: steps from one snapshot to the next",
          at_least(1));
   to.add("--snapshot-folder", it.snapshots,

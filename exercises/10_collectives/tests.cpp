@@ -228,21 +228,6 @@ Verdict try_all_reduce(int p, int64_t n, ReduceOp op) {
   return {};
 }
 
-// Of 10.3, which is made of 10.1 and 10.2: where one of these is wrong by itself, that comes first.
-Verdict after_its_parts(int p, int64_t n, const Verdict& whole) {
-  if (whole) return whole;
-  const auto wrong = [&](auto part) { return !tried([&] { return part(p, n); }); };
-  const auto sums = [](int ranks, int64_t count) {
-    return try_reduce_scatter(ranks, count, ReduceOp::sum);
-  };
-  const char* const first = wrong(sums) || wrong(try_in_place) ? "10.1"
-                            : wrong(try_all_gather)            ? "10.2"
-                                                               : nullptr;
-  if (first == nullptr) return whole;
-  return {false,
-          fmt::format("task {} is wrong for these ranks: mend it first\n{}", first, whole.text)};
-}
-
 // Elements that a rank sends on one way round, when all chunks but that of rank `other` pass through its hands.
 int64_t all_but(int other, int64_t n, int p) { return n - chunk_count(n, p, chunk_of(other, p)); }
 

@@ -48,12 +48,18 @@ LaunchResult started_shell(const std::string& words, const MemberOptions& option
 // "2 0 4" is place 2, its first member, when 4 is reached.
 struct Counting : EpochMember {
   Joiner self;
-  std::string deaths, stops, computes, log;
+  std::string deaths, stops, sleeps, computes, log;
   int64_t count = 0, taken = 0;
   static constexpr int64_t last = 6;
 
   bool is_told(const std::string& list) const {
     return list.find(fmt::format(" {} {} {},", self.place, self.number, count)) != list.npos;
+  }
+  static void compute(double seconds) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> enough(seconds);
+    while (std::chrono::steady_clock::now() - begin < enough) {
+    }
   }
   bool run(Communicator& world, const Epoch& epoch) override {
     if (world.rank() == 0 && !epoch.kept().empty())
@@ -62,8 +68,9 @@ struct Counting : EpochMember {
     world.all_reduce(most, ReduceOp::max);
     count = most[0];
     while (count < last) {
-      if (is_told(computes))  // place 1 for longer than place 0
+      if (is_told(sleeps))  // place 1 for longer than place 0
         std::this_thread::sleep_for(std::chrono::seconds(2 * self.place + 1));
+      if (is_told(computes)) compute(1.2);
       if (is_told(deaths)) raise(SIGKILL);
       if (is_told(stops)) raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
@@ -88,11 +95,13 @@ struct Counted {
   int64_t taken = 0;  // steps of rank 0, since its process was started
 };
 Counted counted(int places, int least, const std::string& deaths, const MemberOptions& options = {},
-                const std::string& stops = "", const std::string& computes = "") {
+                const std::string& stops = "", const std::string& sleeps = "",
+                const std::string& computes = "") {
   const TemporaryFolder folder;
   const std::string log = (folder / "log").string();
   setenv("YOTTA_TEST_DEATHS", deaths.c_str(), 1);
   setenv("YOTTA_TEST_STOPS", stops.c_str(), 1);
+  setenv("YOTTA_TEST_SLEEPS", sleeps.c_str(), 1);
   setenv("YOTTA_TEST_COMPUTES", computes.c_str(), 1);
   setenv("YOTTA_TEST_LOG", log.c_str(), 1);
   // A member's own record is none of the suite's: it may be killed, or fail on purpose.
@@ -121,6 +130,7 @@ TEST_CASE("a member of a job") {
         member->self = self;
         member->deaths = std::getenv("YOTTA_TEST_DEATHS");
         member->stops = std::getenv("YOTTA_TEST_STOPS");
+        member->sleeps = std::getenv("YOTTA_TEST_SLEEPS");
         member->computes = std::getenv("YOTTA_TEST_COMPUTES");
         member->log = std::getenv("YOTTA_TEST_LOG");
         return member;
@@ -181,18 +191,23 @@ TEST_CASE("a process that is stopped does not stop the job: it is killed after a
 }
 
 TEST_CASE(
-    "a rank that computes for long when another dies is killed after the patience, and not "
-    "before") {
+    "a rank that is away for long when another dies is killed after the patience, and not "
+    "before; one that computes is not") {
   if (!built_with_zmq()) return;
   const auto deaths = [](double patience) {
-    // Place 0 dies while place 1 computes, and one death is allowed.
+    // Place 0 dies while place 1 sleeps, and one death is allowed.
     return counted(3, 1, " 0 0 3,", {.most_deaths = 1, .patience = patience}, "", " 0 0 3, 1 0 3,");
   };
   const Counted patient = deaths(30);
   CHECK(patient.result.status == 0);
   CHECK(patient.log.starts_with("6 by "));
   const std::string said = stderr_of([&] { CHECK(deaths(1).result.status == 128 + SIGKILL); });
-  CHECK(contains(said, "rank 1 has not come to epoch 2 within 1 s, and is killed"));
+  CHECK(
+      contains(said, "rank 1 has not come to epoch 2 within 1 s, uses no CPU time, and is killed"));
+  // Place 1 computes for three times the patience.
+  const Counted busy =
+      counted(2, 1, " 0 0 3,", {.most_deaths = 1, .patience = 0.4}, "", "", " 1 0 3,");
+  CHECK((busy.result.status == 0 && busy.log.starts_with("6 by ")));
 }
 
 TEST_CASE("Ctrl-C also reaches the ranks: nobody takes their places") {
@@ -225,22 +240,27 @@ TEST_CASE("the next starter removes what a killed one has left, and touches no l
   const TemporaryFolder folder;
   const std::string before = std::filesystem::temp_directory_path().string();
   setenv("TMPDIR", folder.path().c_str(), 1);
-  const auto jobs = [&] {  // folders whose job has begun
+  const auto jobs = [&](int ready) {  // folders of jobs that have begun, and have so many ranks
     std::set<std::filesystem::path> found;
-    for (const auto& each : std::filesystem::directory_iterator(folder.path()))
-      if (std::filesystem::exists(job_file(each.path()))) found.insert(each.path());
+    for (const auto& each : std::filesystem::directory_iterator(folder.path())) {
+      int ranks = 0;
+      for (const auto& file : std::filesystem::directory_iterator(each.path()))
+        ranks += file.path().filename().string().starts_with("ready_") ? 1 : 0;
+      if (ranks >= ready && std::filesystem::exists(job_file(each.path())))
+        found.insert(each.path());
+    }
     return found;
   };
   // A starter in a process of its own, and its folder.
   const auto start = [&] {
-    const auto others = jobs();
+    const auto others = jobs(0);
     const pid_t process = fork();
     if (process == 0) {
       started_shell("exec sleep 100");
       _exit(0);
     }
     for (;; std::this_thread::sleep_for(std::chrono::milliseconds(2)))
-      for (const auto& each : jobs())
+      for (const auto& each : jobs(2))
         if (!others.contains(each)) return std::pair(process, each);
   };
   const auto stop = [](pid_t process, int signal) {
@@ -251,13 +271,13 @@ TEST_CASE("the next starter removes what a killed one has left, and touches no l
   const auto [killed, left] = start();
   stop(killed, SIGKILL);
   std::filesystem::create_directory(folder / "yotta_job_begins");  // has no lock and no job yet
-  CHECK(jobs().size() == 2);
+  CHECK(jobs(0).size() == 2);
   CHECK(started_shell("touch $YOTTA_JOB_FOLDER/finished").status == 0);
-  CHECK(jobs() == std::set{its});
+  CHECK(jobs(0) == std::set{its});
   CHECK(std::filesystem::exists(folder / "yotta_job_begins"));
   stop(lives, SIGTERM);
   setenv("TMPDIR", before.c_str(), 1);
-  CHECK(jobs().empty());
+  CHECK(jobs(0).empty());
 }
 
 TEST_CASE("a process that is killed again and again is not replaced for ever") {

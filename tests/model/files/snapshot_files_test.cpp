@@ -38,6 +38,24 @@ TEST_CASE("the steps of a part that are whole, the newest first; two are kept") 
   CHECK(snapshot_file("x", 6, {1, 2}) == "x/step_6/part_1_of_2.snapshot");
 }
 
+TEST_CASE("the newest step of which all parts are there stays, although one part cannot write") {
+  const TemporaryFolder folder;
+  const std::string name = folder.path().string();
+  const auto write = [&](int64_t step, std::initializer_list<int> parts) {
+    for (const int part : parts) write_snapshot(name, step, {part, 2}, bytes_of(step));
+  };
+  const auto good = [&](int part) { return good_steps(name, {part, 2}, 5); };
+  for (const int64_t step : {2, 4}) write(step, {0, 1});
+  for (const int64_t step : {6, 8, 10, 12}) write(step, {1});  // no space is left for part 0
+  CHECK(good(0) == std::vector<int64_t>{4, 2});
+  CHECK(good(1) == std::vector<int64_t>{12, 10, 4});
+  write(14, {0, 1});
+  CHECK(good(0) == std::vector<int64_t>{14, 4});
+  write(16, {0, 1});
+  CHECK(good(0) == std::vector<int64_t>{16, 14});
+  CHECK(good(1) == std::vector<int64_t>{16, 14});
+}
+
 TEST_CASE("what was cut short, changed or is no snapshot does not count") {
   const TemporaryFolder folder;
   const std::string name = folder.path().string();

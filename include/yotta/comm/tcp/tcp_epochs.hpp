@@ -36,6 +36,9 @@ namespace yotta {
 
 // The environment variable that names the folder.
 inline constexpr const char* job_variable = "YOTTA_JOB_FOLDER";
+// And that which says how long ranks wait for each other when an epoch begins: longer than the
+// starter, who kills what does not come.
+inline constexpr const char* job_seconds_variable = "YOTTA_JOB_SECONDS";
 
 struct JobMember {
   int place = 0, number = 0;  // its number at that place
@@ -100,6 +103,7 @@ class TcpEpochs : public EpochHost {
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -228,6 +232,8 @@ bool TcpEpochs::run_epoch(const JobState& state, EpochMember& member, Where wher
   const int size = static_cast<int>(epoch.places.size());
   TcpEnvironment self{rank_, size, {}, fmt::format("{}/epoch_{}", folder_, state.epoch)};
   self.one_machine = true;
+  if (const char* const seconds = std::getenv(job_seconds_variable))
+    self.seconds = std::max(self.seconds, std::atof(seconds));
   bool done = false;
   try {
     TcpRanks ranks(self, {}, where);

@@ -7,7 +7,8 @@
 //
 // A process that is stopped is killed after a while (MemberOptions::patience), and so is one that
 // does not come to an epoch: the others would wait for it. A rank hears of a death in its next call
-// of the library, so the patience must be longer than any rank computes between two calls.
+// of the library. One that computes until then uses the CPU, which the starter sees: it has ten
+// times as long.
 // A process that was killed by a signal is replaced. One that ends by itself with an error ends the
 // job: the same error would come again. So does a process that is killed again and again
 // (MemberOptions::most_deaths), and a job that has epoch after epoch although nobody dies.
@@ -31,6 +32,7 @@ struct MemberOptions {
   int most_deaths = 100;
   double patience = usual_patience;  // for what is stopped, or does not come, or does not end
 };
+inline constexpr double busy_patience = 10;  // times as long, for what computes
 
 // Starts the members of a job, and others in place of those that are killed, until the work is
 // done. Errors: no program of that name.
@@ -52,8 +54,12 @@ YOTTA_API LaunchResult start_members(int places, const EpochRule& rule,
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 #include <thread>
+#include <utility>
 
 #include "yotta/comm/processes/rank_words.hpp"
 #include "yotta/core/system/files.hpp"
@@ -84,6 +90,19 @@ class Interrupts {
   static constexpr std::array<int, 3> signals = {SIGINT, SIGTERM, SIGHUP};
   std::array<sighandler_t, 3> before_{};
 };
+
+// What a process has used of the CPU, by proc(5); 0: unknown.
+inline double cpu_seconds_of(int process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text.erase(0, text.rfind(')') + 1);  // its name may have spaces
+  std::istringstream words(text);
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) words >> skipped;
+  double user = 0, system = 0;  // in ticks
+  words >> user >> system;
+  return words ? (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK)) : 0;
+}
 
 constexpr const char* job_folder = "yotta_job_";  // and six letters
 
@@ -159,6 +178,7 @@ class MemberStarter {
   static constexpr int no_place = -1;  // a spare's
   struct Process {
     JobMember member;
+    double cpu_seconds = 0;  // when it was last asked whether it computes
     bool is_ready = false;
     Time stopped_until = Time::max();  // it is stopped, and killed then
   };
@@ -172,6 +192,7 @@ class MemberStarter {
         "YOTTA_RENDEZVOUS_FILE=" + folder_ + "/none",
         "MASTER_ADDR=",
         fmt::format("{}={}", job_variable, folder_),
+        fmt::format("{}={}", job_seconds_variable, 2 * busy_patience * options_.patience),
         std::string(words_variable) + "="};
     const pid_t process = start_process(program_, own_environment_with(variables), SIGKILL);
     if (process < 0) {
@@ -258,24 +279,40 @@ class MemberStarter {
 
   // Those that have not come to this epoch, or have not ended although the job has.
   void kill_the_late() {
+    patient_until_ = Time::max();
     for (size_t rank = 0; rank < state_.members.size(); ++rank)
       if (!state_.done && !words_.back()->has_come(static_cast<int>(rank)))
-        give_up(state_.members[rank]);
+        wait_or_give_up(state_.members[rank]);
     for (const Process& each : processes_)
       if (state_.done) kill(each.member.process, SIGKILL);
-    patient_until_ = Time::max();  // once
   }
-  void give_up(const JobMember& member) const {
+  // As long as it computes it is looked at again after another patience.
+  void wait_or_give_up(const JobMember& member) {
+    if (!computes(member)) return give_up(member, 1, "uses no CPU time");
+    if (std::chrono::steady_clock::now() > busy_until_)
+      return give_up(member, busy_patience, "computes");
+    patient_until_ = after_patience();
+  }
+  // Since this was last asked, for a fiftieth of the time or more?
+  bool computes(const JobMember& member) {
+    for (Process& each : processes_) {
+      if (each.member.process != member.process) continue;
+      const double before = std::exchange(each.cpu_seconds, cpu_seconds_of(member.process));
+      return each.cpu_seconds - before > options_.patience / 50;
+    }
+    return false;
+  }
+  void give_up(const JobMember& member, double times, const char* what_it_does) const {
     say(
-        fmt::format("{} has not come to epoch {} within {} s, and is killed: if it was computing, "
-                    "raise --patience",
-                    describe(member), state_.epoch, options_.patience));
+        fmt::format("{} has not come to epoch {} within {:g} s, {}, and is killed: if it needs "
+                    "longer, raise --patience",
+                    describe(member), state_.epoch, times * options_.patience, what_it_does));
     kill(member.process, SIGKILL);
   }
-  Time after_patience() const {
+  Time after_patience(double times = 1) const {
     return std::chrono::steady_clock::now() +
            std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-               std::chrono::duration<double>(options_.patience));
+               std::chrono::duration<double>(times * options_.patience));
   }
 
   // The next epoch, if one is due; who waits, if that has changed.
@@ -308,7 +345,8 @@ class MemberStarter {
     state_.waiting.clear();
     for (const int place : places) state_.members.push_back(member_at(place));
     for (const int place : planner_.waiting()) state_.waiting.push_back(member_at(place));
-    patient_until_ = after_patience();
+    patient_until_ = after_patience(), busy_until_ = after_patience(busy_patience);
+    for (Process& each : processes_) each.cpu_seconds = cpu_seconds_of(each.member.process);
     write();
   }
   JobMember member_at(int place) const {
@@ -343,6 +381,7 @@ class MemberStarter {
   LaunchResult result_;
   int asked_ = 0;
   Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
+  Time busy_until_ = Time::max();     // with those that compute and do not come to it
 };
 }  // namespace detail
 

@@ -22,7 +22,8 @@ struct Part {
   int index = 0, count = 1;
 };
 YOTTA_API std::string snapshot_file(const std::string& folder, int64_t step, Part part);
-// Under its name when all of it is on the disk. Older ones of this part but the newest two go.
+// Under its name when all of it is on the disk. Older ones of this part go, but for the newest two
+// steps and the newest of which all parts are there: on a full disk others may fail to write.
 YOTTA_API void write_snapshot(const std::string& folder, int64_t step, Part part,
                               std::string_view bytes, Where where = Where::current());
 // The steps later than `after` of which this part is there and whole, the newest first. Errors:
@@ -64,6 +65,11 @@ inline std::vector<int64_t> steps_in(const std::string& folder) {
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
+inline bool has_all_parts(const std::string& folder, int64_t step, int count) {
+  for (int part = 0; part < count; ++part)
+    if (!std::filesystem::exists(snapshot_file(folder, step, {part, count}))) return false;
+  return true;
+}
 inline void remove_snapshot(const std::string& folder, int64_t step, Part part) {
   const std::filesystem::path gone = snapshot_file(folder, step, part);
   std::error_code ignored;
@@ -88,8 +94,13 @@ void write_snapshot(const std::string& folder, int64_t step, Part part, std::str
     throw;
   }
   size_t newer = 0;
-  for (const int64_t old : detail::steps_in(folder))
-    if (old <= step && ++newer > SnapshotKeeper::kept) detail::remove_snapshot(folder, old, part);
+  bool is_safe = false;  // all parts of a newer step are there
+  for (const int64_t old : detail::steps_in(folder)) {
+    const bool is_last = !is_safe && detail::has_all_parts(folder, old, part.count);
+    is_safe = is_safe || is_last;
+    if (old <= step && ++newer > SnapshotKeeper::kept && !is_last)
+      detail::remove_snapshot(folder, old, part);
+  }
 }
 
 void remove_snapshots(const std::string& folder, Part part, int64_t after) {
