@@ -84,7 +84,7 @@ TEST_CASE("reroute: any rank may die in any phase, and the others of its replica
                              {3, 2, FaultPhase::optimizer, 3},
                              {0, 2, FaultPhase::save, 3}}) {
     CAPTURE(fault.rank);
-    CAPTURE(name(fault.phase));
+    CAPTURE(std::string(name(fault.phase)));
     const TrainingFigures figures = trained(runs.plan("pp=2,dp=2", {fault}));
     check_same_losses(figures, without);
     REQUIRE(figures.epochs.size() == 3);
@@ -184,6 +184,39 @@ TEST_CASE("reroute: a process is killed with SIGKILL, and its replacement takes 
   CHECK(figures["epochs"].back()["places"] == std::vector<int>{0, 1, 2, 3});
   CHECK((figures["sequences_dropped"] == 0 && figures["steps_redone"] == 0));
   CHECK(contains(ending.output, "killed in this run: rank 2"));
+}
+
+TEST_CASE("reroute: nine processes, of which any two are killed from outside, with kill -9" *
+          doctest::test_suite("long")) {
+#ifndef YOTTA_HAVE_ZMQ
+  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
+#endif
+  const Pipelines runs;
+  constexpr int64_t many = 500;
+  TrainingPlan plan = runs.plan("pp=3,dp=3");
+  plan.steps = many;
+  const TrainingFigures without = trained(plan);
+  for (int i = 0; i < 3; ++i) {
+    const std::string json = (runs.folder() / fmt::format("figures_{}.json", i)).string();
+    const std::string train = fmt::format(
+        "{} --comm tcp --layout pp=3,dp=3 --layers 4 --width 8 --heads 2 --context 8 --steps {} "
+        "--batch 12 --microbatches 2 --warmup 2 --dropout 0.1 --text {} --recover reroute --json "
+        "{}",
+        from_ctest("YOTTA_TRAIN"), many, plan.text, json);
+    // Two of different stages: of the children in the order in which they were started.
+    const std::string kill =
+        fmt::format("sleep 1; kill -9 $(pgrep -P $job | sed -n '{}p;{}p'); ", i + 1, i + 5);
+    const runner::Ending ending = runner::run_limited(
+        {"/bin/sh", "-c", fmt::format("{} & job=$!; {}{}wait $job", train, kill, kill)},
+        longest_wait);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    const auto figures = nlohmann::json::parse(read_file(json));
+    REQUIRE(figures["loss"].size() == many);
+    CHECK(figures["epochs"].size() >= 2);
+    CHECK(figures["sequences_dropped"] == 0);
+    CHECK(std::abs(figures["loss"].back().get<double>() - without.loss.back()) <= 1e-3);
+  }
 }
 
 TEST_CASE("reroute: layouts without peers, and what it cannot run, are refused with what can") {

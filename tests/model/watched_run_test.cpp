@@ -48,7 +48,7 @@ TEST_CASE("each flip against each detector: when it is found") {
   for (const Row& row : rows) {
     const Flip flip{row.place, row.bit, 1, 4};
     const WatchedRun run = train_watched({}, flip);
-    CAPTURE(name(row.place));
+    CAPTURE(std::string(name(row.place)));
     CAPTURE(row.bit);
     CHECK(in_words(run, Detector::checksum, flip) == row.checksum);
     CHECK(in_words(run, Detector::norm, flip) == row.norm);
