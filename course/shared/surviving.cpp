@@ -220,9 +220,10 @@ std::string describe_losses(const std::vector<EpochRecord>& epochs, int64_t drop
     for (; number < each.epoch; ++number)
       text += fmt::format("  epoch {}: ended before its first step\n", number);
     ++number;
-    text += fmt::format("  epoch {}: {}, from step {}, state from {}{}\n", each.epoch,
+    text += fmt::format("  epoch {}: {}, from step {}, state from {}{}{}\n", each.epoch,
                         count_of(each.ranks, "rank"), each.step, name(each.level),
-                        each.moved > 0 ? fmt::format(" ({})", count_of(each.moved, "rank")) : "");
+                        each.moved > 0 ? fmt::format(" ({})", count_of(each.moved, "rank")) : "",
+                        each.seconds > 0 ? fmt::format(", after {:.2f} s", each.seconds) : "");
   }
   return text;
 }

@@ -1,7 +1,12 @@
 #include "course/shared/training_text.hpp"
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "course/shared/console.hpp"
 #include "course/shared/training.hpp"
+#include "yotta/comm/tcp/tcp_epochs.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/model/files/tokenizer_json.hpp"
 
 namespace yotta {
@@ -29,9 +34,26 @@ void expect_tokens(const TrainingPlan& plan) {
          plan.save);
 }
 
+Text own_text(const std::string& root) {
+  const char *const folder = std::getenv(job_variable), *const rank = std::getenv("RANK");
+  if (folder == nullptr || rank == nullptr) return course_text(root);
+  const std::string file = fmt::format("{}/course_text", folder);
+  Text text;
+  if (!std::filesystem::exists(file)) {
+    text = course_text(root);
+    if (std::string_view(rank) == "0")
+      replace_file(file, fmt::format("{}\n{}", text.files, text.bytes));
+    return text;
+  }
+  text.bytes = read_file(file);
+  text.files = std::atol(text.bytes.c_str());
+  text.bytes.erase(0, text.bytes.find('\n') + 1);
+  return text;
+}
+
 TrainingText::TrainingText(const TrainingPlan& plan)
     : plan_(plan),
-      text_(plan.text.empty() ? course_text(YOTTA_SOURCE_DIR) : read_text(plan.text)),
+      text_(plan.text.empty() ? own_text(YOTTA_SOURCE_DIR) : read_text(plan.text)),
       split_(split_text(text_.bytes, sequence_of(plan))) {
   const std::string& folder = source_of(plan);
   const std::optional<std::string> json = folder.empty() ? std::nullopt : read_tokenizer(folder);

@@ -45,6 +45,10 @@ class TrainingText {
   std::vector<int32_t> train_, validation_, prompt_;
 };
 
+// The course's own text. In a job whose processes are replaced it is that of the job's start, which
+// the first rank keeps in the job's folder: whoever edits the course meanwhile ends no run.
+Text own_text(const std::string& root);
+
 // The folder that a plan's model is from; empty if it is new.
 const std::string& source_of(const TrainingPlan& plan);
 

@@ -9,6 +9,7 @@
 
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/same_everywhere.hpp"
+#include "course/shared/training_text.hpp"
 #include "course/tour/techniques.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
@@ -64,6 +65,31 @@ void check_near(const std::vector<double>& some, const std::vector<double>& all,
 }
 
 }  // namespace
+
+TEST_CASE("a process that is replaced reads the course's text as it was when its job began") {
+  const TemporaryFolder root, job;
+  const auto write = [&](const std::string& words) {
+    std::filesystem::create_directories(root / "include");
+    for (const char* const part : {"README.md", "include/a.hpp"})
+      write_file((root / part).string(), words);
+  };
+  std::filesystem::create_directories(root / "lessons");
+  const auto read = [&](const char* rank) {
+    if (rank != nullptr) setenv("YOTTA_JOB_FOLDER", job.path().c_str(), 1), setenv("RANK", rank, 1);
+    const Text text = own_text(root.path().string());
+    unsetenv("YOTTA_JOB_FOLDER"), unsetenv("RANK");
+    CHECK(text.files == 2);
+    return text.bytes;
+  };
+  write("first\n");
+  CHECK(read("3") == "first\nfirst\n");
+  CHECK(std::filesystem::is_empty(job.path()));
+  CHECK(read("0") == "first\nfirst\n");
+  write("second\n");
+  CHECK(read("3") == "first\nfirst\n");
+  CHECK(read("0") == "first\nfirst\n");
+  CHECK(read(nullptr) == "second\nsecond\n");
+}
 
 TEST_CASE("a run is saved on one layout, continued on a second and a third: one rank's losses") {
   const TemporaryFolder folder;
