@@ -40,8 +40,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::string hash_of(const std::string& text) { return fmt::format("{:016x}", hash_name(text)); }
-
 // What must stay as it was for a resumed run to be the same run.
 Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
   Metadata all = {{"batch", std::to_string(plan.batch)},
@@ -50,7 +48,7 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
                   {"dtype", name(plan.model.dtype)},
                   {"learning_rate", fmt::format("{}", plan.learning_rate)},
                   {"steps", std::to_string(plan.steps)},
-                  {"text", hash_of(text.text().bytes)},
+                  {"text", text.hash()},
                   {"warmup", std::to_string(plan.warmup)},
                   {"weight_decay", fmt::format("{}", plan.adamw.weight_decay)}};
   if (plan.optimizer != "adamw") {  // runs of AdamW need not say so
@@ -69,7 +67,7 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
     all["layout"] = describe(layout_of(plan));  // each rank goes on from what it held itself
   }
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
-  if (!text.tokenizer_json().empty()) all["tokenizer"] = hash_of(text.tokenizer_json());
+  if (!text.tokenizer_json().empty()) all["tokenizer"] = text.tokenizer_hash();
   return all;
 }
 
@@ -124,8 +122,8 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
   const TransformerConfig& m = plan.model;
   const auto text_of = [](const auto& value) { return fmt::format("{}", value); };
   Facts all = {{"the program", epoch_host() != nullptr ? program_stamp() : program_digest()},
-               {"--text", hash_of(text.text().bytes)},
-               {"the model's tokenizer.json", hash_of(text.tokenizer_json())},
+               {"--text", text.hash()},
+               {"the model's tokenizer.json", text.tokenizer_hash()},
                {"--optimizer", plan.optimizer},
                {"--prompt", hash_of(plan.prompt)}};
   for (const auto& [name, value] : fixed_options(plan, text)) {
@@ -1044,7 +1042,7 @@ void check_worker(const TrainingPlan& plan) {
 // Names the texts, where the saved options have only a hash.
 void expect_same_text(const TrainingPlan& plan, const TrainingText& text) {
   Metadata saved = saved_options(plan.resume);
-  if (!saved.empty() && saved["text"] != hash_of(text.text().bytes))
+  if (!saved.empty() && saved["text"] != text.hash())
     fail(Where::current(),
          "{} was trained on other text than {}: resume with the --text of that run, unchanged",
          plan.resume, plan.text.empty() ? "the course's own of today" : plan.text);

@@ -6,10 +6,13 @@
 #include "course/shared/console.hpp"
 #include "course/shared/training.hpp"
 #include "yotta/comm/tcp/tcp_epochs.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/tokenizer_json.hpp"
 
 namespace yotta {
+
+std::string hash_of(const std::string& text) { return fmt::format("{:016x}", hash_name(text)); }
 
 const std::string& source_of(const TrainingPlan& plan) {
   return plan.resume.empty() ? plan.load : plan.resume;
@@ -57,8 +60,10 @@ TrainingText::TrainingText(const TrainingPlan& plan)
       split_(split_text(text_.bytes, sequence_of(plan))) {
   const std::string& folder = source_of(plan);
   const std::optional<std::string> json = folder.empty() ? std::nullopt : read_tokenizer(folder);
+  hash_ = hash_of(text_.bytes);
+  tokenizer_json_ = json.value_or("");
+  tokenizer_hash_ = hash_of(tokenizer_json_);
   if (!json) return;
-  tokenizer_json_ = *json;
   tokenize(folder + "/" + tokenizer_file);
   tokenize_prompt();
 }

@@ -23,6 +23,9 @@ class TrainingText {
 
   const Text& text() const { return text_; }
   const std::string& tokenizer_json() const { return tokenizer_json_; }  // empty: bytes
+  // Of the two, made once: each rank asks for them whenever ranks have died or joined.
+  const std::string& hash() const { return hash_; }
+  const std::string& tokenizer_hash() const { return tokenizer_hash_; }
   int64_t tokens() const;
   std::string begins_with() const;  // the special tokens before it; often none
 
@@ -40,7 +43,7 @@ class TrainingText {
   const TrainingPlan& plan_;
   Text text_;
   TextSplit split_;
-  std::string tokenizer_json_;
+  std::string tokenizer_json_, hash_, tokenizer_hash_;
   std::optional<Tokenizer> tokenizer_;
   std::vector<int32_t> train_, validation_, prompt_;
 };
@@ -48,6 +51,8 @@ class TrainingText {
 // The course's own text. In a job whose processes are replaced it is that of the job's start, which
 // the first rank keeps in the job's folder: whoever edits the course meanwhile ends no run.
 Text own_text(const std::string& root);
+// 16 hexadecimal digits.
+std::string hash_of(const std::string& text);
 
 // The folder that a plan's model is from; empty if it is new.
 const std::string& source_of(const TrainingPlan& plan);
