@@ -29,6 +29,8 @@ TransformerConfig config_of(const DilocoSizes& s, uint64_t seed) {
 struct Outer {
   std::function<void(int64_t steps)> after_step = [](int64_t) {};
   std::function<void()> end = [] {};
+  // Is no mean on its way? How much of one has been sent is a matter of the threads' order.
+  std::function<bool()> is_settled = [] { return true; };
 };
 
 Outer outer_of(const DilocoMethod& method, const std::vector<ParameterPtr>& all, Optimizer& inner,
@@ -36,7 +38,12 @@ Outer outer_of(const DilocoMethod& method, const std::vector<ParameterPtr>& all,
   if (method.kind == DilocoKind::ddp) return {};
   if (method.kind == DilocoKind::diloco) {
     auto diloco = std::make_shared<Diloco>(inner, workers, method.options);
-    return {[diloco](int64_t) { diloco->after_step(); }, [diloco] { diloco->synchronise(); }};
+    return {[diloco](int64_t) { diloco->after_step(); }, [diloco] { diloco->synchronise(); },
+            [diloco] {
+              for (const OuterFragment& each : diloco->fragments())
+                if (each.left > 0) return false;
+              return true;
+            }};
   }
   const int64_t H = method.options.inner;
   if (method.kind == DilocoKind::gossip) {
@@ -78,7 +85,8 @@ class Worker {
         inner_(all_),
         trainer_(model_.stack(), inner_, options_of(s), hooks(workers)),
         outer_(outer_of(method, all_, inner_, world, workers)),
-        mine_(batch_shard(s.batch, workers.size(), workers.rank())) {}
+        mine_(batch_shard(s.batch, workers.size(), workers.rank())),
+        sent_before_(bytes_sent()) {}  // the first weights
 
   // Calls note(steps, weights) now and then, and at the end.
   template <class Note>
@@ -89,11 +97,15 @@ class Worker {
       const Batch batch = text.draw(step, mine_.begin, rows);
       trainer_.step(step, microbatches(batch.inputs, batch.targets, 1, mine_.begin), counted);
       outer_.after_step(step + 1);
+      if (outer_.is_settled()) sent_ = bytes_sent() - sent_before_;
       if ((step + 1) % sizes_.every == 0 && step + 1 < sizes_.steps) note(step + 1, all_);
     }
     outer_.end();
+    sent_ = bytes_sent() - sent_before_;
     note(sizes_.steps, all_);
   }
+  // Bytes since the start; of means, those that have arrived.
+  int64_t sent() const { return sent_; }
 
  private:
   static TrainOptions options_of(const DilocoSizes& s) {
@@ -116,6 +128,7 @@ class Worker {
   Trainer trainer_;
   Outer outer_;
   BatchShard mine_;
+  int64_t sent_before_, sent_ = 0;
 };
 
 void work(const DilocoMethod& method, const DilocoSizes& s, const Batches& text, uint64_t seed,
@@ -123,11 +136,10 @@ void work(const DilocoMethod& method, const DilocoSizes& s, const Batches& text,
           std::vector<Snapshot>& snapshots) {
   Worker worker(method, s, seed, world, workers);
   if (method.kind == DilocoKind::asynchronous) world.barrier();  // with the server
-  const int64_t bytes = bytes_sent();                            // of the first weights
   const double begin = seconds();
   worker.train(text, [&](int64_t steps, const std::vector<ParameterPtr>& all) {
     if (workers.rank() == 0)
-      snapshots.push_back(snapshot_of(steps, bytes_sent() - bytes, seconds() - begin, all));
+      snapshots.push_back(snapshot_of(steps, worker.sent(), seconds() - begin, all));
   });
 }
 

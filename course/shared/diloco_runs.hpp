@@ -36,9 +36,8 @@ struct DilocoSizes {
   double rate = 1e-3;
 };
 
-// After some steps of worker 0: what it has sent since the start, when that was, and the loss on
-// the kept text. That of the asynchronous run is of the server's weights, once all workers have
-// ended their round.
+// After some steps of worker 0: what it has sent since the start (of means, those that have arrived), when that was, and the loss on the kept text. That of
+// the asynchronous run is of the server's weights, once all workers have ended their round.
 struct DilocoPoint {
   int64_t step;
   double megabytes, seconds, loss;

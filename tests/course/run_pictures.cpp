@@ -387,12 +387,15 @@ TEST_CASE(
   std::vector<double> sent;  // by method
   for (const DilocoMethod& method : methods) {
     DilocoMethod often = method;
-    often.options.inner = 2, often.options.fragments = method.options.fragments > 1 ? 2 : 1;
-    often.options.overlap = 0;
+    const bool streaming = method.options.fragments > 1;  // with a mean on its way at each point
+    often.options.inner = streaming ? 4 : 2, often.options.fragments = streaming ? 2 : 1;
+    often.options.overlap = streaming ? 1 : 0;
     const DilocoCurve one = run_diloco(often, small, text), two = run_diloco(often, small, text);
     REQUIRE(one.points.size() == 2);
     CHECK(one.points[1].loss == two.points[1].loss);
     CHECK(one.points[1].seconds == two.points[1].seconds);
+    CHECK(one.points[0].megabytes == two.points[0].megabytes);
+    CHECK((one.points[0].megabytes > 0) == !streaming);
     sent.push_back(one.points[1].megabytes);
     CHECK(one.points[1].step == small.steps);
   }
