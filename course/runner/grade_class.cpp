@@ -17,6 +17,7 @@
 #include "runner/progress.hpp"
 #include "runner/solution.hpp"
 #include "runner/submissions.hpp"
+#include "runner/variant.hpp"
 
 namespace fs = std::filesystem;
 
@@ -178,8 +179,10 @@ struct Grading {
 // verdict.
 class Check {
  public:
-  Check(Grading& grading, std::string variant)
-      : grading_(grading), variant_(std::move(variant)), folder_(YOTTA_BUILD_DIR "/grading") {
+  Check(Grading& grading, const std::string& variant)
+      : grading_(grading),
+        variant_(key_of(variant, grading.submission->student)),
+        folder_(YOTTA_BUILD_DIR "/grading") {
     const Submission& submission = *grading.submission;
     write_text(file(), submission.text);
     if (!submission.state.empty()) write_text(place() + ".state.json", submission.state);

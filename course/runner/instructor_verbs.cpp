@@ -26,8 +26,10 @@ void add_grade(CLI::App& app, int& result) {
       ->check(CLI::Range(1, 1024));
   grade->add_option("--hidden", options->hidden,
                     "Grade with FOLDER/NN_topic/tests.cpp too, which students have not seen");
-  grade->add_option("--variant", options->variant,
-                    "A key that changes numbers of the cases and sentences of the statement");
+  grade->add_option(
+      "--variant", options->variant,
+      "A key that changes numbers of the cases and sentences of the statement; {student} "
+      "in it is the student's name");
   grade->add_option("--visibility", options->visibility, "Who sees the tests on Gradescope")
       ->check(CLI::IsMember({"visible", "hidden", "after_due_date", "after_published"}));
   grade->callback([options, &result] { result = grade_class(*options); });

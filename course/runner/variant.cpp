@@ -32,6 +32,12 @@ std::string joined(const Told& told) {
 
 }  // namespace
 
+std::string key_of(std::string key, const std::string& student) {
+  const std::string place = "{student}";
+  const size_t at = key.find(place);
+  return at == key.npos ? key : key.replace(at, place.size(), student);
+}
+
 Told told_by(const Exercise& exercise, const std::string& key) {
   Told told;
   for (const Choice& choice : exercise.choices) {

@@ -18,6 +18,9 @@ namespace runner {
 
 using Told = std::map<std::string, int>;  // "10.way" -> 2: its second sentence
 
+// A class may have a key for each student: "autumn {student}" is "autumn ann" for ann.
+std::string key_of(std::string key, const std::string& student);
+
 // Empty key: none.
 Told told_by(const Exercise& exercise, const std::string& key);
 // The sentences.
