@@ -182,7 +182,10 @@ Grader build_grader(const Exercise& exercise) {
   const std::string starter = fmt::format("exercise_{}_starter", exercise.id);
   const Grader grader{in_build("exercises/" + library), {}};
   if (!fs::exists(grader.library))
-    fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
+    fmt::print(stderr,
+               "Building the tests of {}: half a minute, once. The first exercise builds the "
+               "library too, which takes some minutes ...\n",
+               exercise.id);
   const FileLock lock(build_lock());
   const Ending ending = cmake_build({library, starter});
   if (!ending.well())
