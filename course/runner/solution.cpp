@@ -214,7 +214,10 @@ Grader build_grader(const Exercise& exercise) {
   const Grader grader{in_build("exercises/" + library), {}};
   remove_left_hidden_cases();
   if (!fs::exists(grader.library))
-    fmt::print(stderr, "Building the tests of {}: once, half a minute ...\n", exercise.id);
+    fmt::print(stderr,
+               "Building the tests of {}: half a minute, once. The first exercise builds the "
+               "library too, which takes some minutes ...\n",
+               exercise.id);
   const FileLock lock(build_lock());
   Words targets = {library, starter};
   if (instrumented(exercise)) targets.push_back("yotta_precompiled_asan");

@@ -145,7 +145,7 @@ TEST_CASE("a header is handed out with calls in place of its answers") {
 
 TEST_CASE("a header with kernels gets no calls into the library") {
   const HandoutHeader cut = cut_for_handout(header("device/matmul_register_tiles.hpp"));
-  CHECK(cut.open == std::vector<std::string>{"03.1", "03.2", "03.3", "03.4"});
+  CHECK(cut.open == std::vector<std::string>{"03.1", "03.2", "03.3", "03.4", "03.5"});
   CHECK(cut.unit.empty());
 }
 
