@@ -44,12 +44,14 @@ std::string renamed(std::string text, const std::string& id) {
 
 // The example's files, from its folder.
 std::vector<std::string> files_of_example(const fs::path& folder) {
+  if (!fs::is_directory(folder))
+    throw UsageError("there is no " + folder.string() +
+                     ", the example that an exercise begins with");
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const std::string file = fs::relative(entry.path(), folder);
     if (entry.is_regular_file()) files.push_back(file);
   }
-  if (files.empty()) throw std::runtime_error(folder.string() + " holds no example to begin with");
   return files;
 }
 

@@ -9,6 +9,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
+#include "runner/submission.hpp"
 #include "runner/topics.hpp"
 
 namespace fs = std::filesystem;
@@ -92,6 +93,8 @@ std::vector<std::string> listed_cases(const std::string& output) {
 }
 
 int verify(const std::string& name) {
+  if (fs::exists(YOTTA_SOURCE_DIR "/handout"))
+    throw UsageError("this tree was handed out: it has no solutions to prove an exercise with");
   std::vector<Topic> topics;
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
     topics.push_back({id, id.substr(0, 2), id.substr(3), ""});

@@ -131,6 +131,8 @@ TEST_CASE("a new exercise is refused if its name is none, its number taken, or a
   fs::remove(root / "tests/parallel/my_topic_test.cpp");
   CHECK(why_not(root.path(), id).empty());
   CHECK(why_not(root.path(), "87_other") == "the number 87 is taken, by 87_my_topic");
+  fs::remove_all(root / "docs");  // as in a tree that was handed out
+  CHECK(contains(why_not(root.path(), "88_other"), "the example that an exercise begins with"));
 }
 
 TEST_CASE("every proof holds of a new exercise, and says what is wrong when it is broken") {

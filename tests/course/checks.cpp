@@ -389,6 +389,11 @@ TEST_CASE("what was asked for wrongly ends with status 2, and says how") {
            {"check --hint", "say which exercise"},
            {"hint", "name is required"},
            {"reset 03 </dev/null", "--yes"},
+           {"exercise", "`new NN_topic` or `verify [NN]`"},
+           {"exercise nonsense", "not expected: nonsense"},
+           {"exercise new nonsense", "two digits, _ and a name"},
+           {"exercise new 03_mine", "the number 03 is taken"},
+           {"exercise verify 99", "there is no exercise '99'"},
            {"nonsense", "subcommand is required"}}) {
     const Ending ending = student.verb(words);
     CAPTURE(words);
