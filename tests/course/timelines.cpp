@@ -104,8 +104,9 @@ TEST_CASE("a lesson's timeline is that of its largest run; of train's, every ran
   CHECK(contains(shown.text, "No matrix products ran, so there is no MFU."));
   CHECK(contains(content(lesson), "CAPITAL: on the critical path"));
   const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
-  const Outcome trained = outcome_of(from_ctest("YOTTA_TRAIN"),
-                              small + "--ranks 3 --cluster h100x8 --mfu --timeline '" + step + "'");
+  const Outcome trained =
+      outcome_of(from_ctest("YOTTA_TRAIN"),
+                 small + "--ranks 3 --cluster h100x8 --mfu --timeline '" + step + "'");
   CHECK(trained.status == 0);
   CHECK(contains(trained.text, "== Timeline on h100x8"));
   CHECK(contains(trained.text, "    rank 2 waited "));
@@ -120,8 +121,9 @@ TEST_CASE("a lesson's timeline is that of its largest run; of train's, every ran
 TEST_CASE("the tour's timeline is one step of its ranks; the report has its picture") {
   const TemporaryFolder folder;
   const std::string step = folder / "step.json", report = folder / "report.html";
-  const Outcome outcome = outcome_of(from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report +
-                                                            "' --mfu --timeline '" + step + "'");
+  const Outcome outcome =
+      outcome_of(from_ctest("YOTTA_TOUR"),
+                 "--steps 1 --ranks 2 --report '" + report + "' --mfu --timeline '" + step + "'");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));
@@ -139,9 +141,9 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
 }
 
 TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no timeline") {
-  const Outcome outcome =
-      outcome_of(from_ctest("YOTTA_TRAIN"),
-          "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 3 --ranks 2 --mfu");
+  const Outcome outcome = outcome_of(
+      from_ctest("YOTTA_TRAIN"),
+      "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 3 --ranks 2 --mfu");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "this computer's rate of matmuls"));
@@ -152,9 +154,10 @@ TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no t
 }
 
 TEST_CASE("MFU of a described run: without recomputation it is a little less than HFU") {
-  const Outcome outcome = outcome_of(from_ctest("YOTTA_TRAIN"),
-                              "--layers 1 --width 32 --heads 2 --context 32 --batch 4 --steps 3 "
-                              "--cluster ideal --mfu");
+  const Outcome outcome =
+      outcome_of(from_ctest("YOTTA_TRAIN"),
+                 "--layers 1 --width 32 --heads 2 --context 32 --batch 4 --steps 3 "
+                 "--cluster ideal --mfu");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   const size_t at = outcome.text.find("%  MFU: ");

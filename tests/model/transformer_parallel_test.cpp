@@ -2,8 +2,8 @@
 // logits, losses, every gradient, and the weights after three steps of AdamW.
 #include <doctest/doctest.h>
 
-#include "support/parts_check.hpp"
 #include "model/tensor_parallel_runs.hpp"
+#include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/trainer.hpp"

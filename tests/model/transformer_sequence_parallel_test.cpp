@@ -3,9 +3,9 @@
 // ranks divide neither.
 #include <doctest/doctest.h>
 
+#include "model/tensor_parallel_runs.hpp"
 #include "support/message_of.hpp"
 #include "support/parts_check.hpp"
-#include "model/tensor_parallel_runs.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/trainer.hpp"
@@ -119,11 +119,12 @@ TEST_CASE("in pieces: the same bytes between two ranks, of all but the embedding
 TEST_CASE("a sequence of another length is refused, with both lengths") {
   const TransformerConfig config = config_for(text, Dialect::gpt2, 2, true);
   check_says(
-      error_of<RankFailed>(2,
-                           [&](Communicator& tp) {
-                             const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {T}});
-                             Saved saved;
-                             forward(model.stack(), batch_of({B, T - 1, text.vocabulary}, 0).inputs, saved);
-                           }),
+      error_of<RankFailed>(
+          2,
+          [&](Communicator& tp) {
+            const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {T}});
+            Saved saved;
+            forward(model.stack(), batch_of({B, T - 1, text.vocabulary}, 0).inputs, saved);
+          }),
       {"embedding: a sequence of 8 tokens", "sequence parallelism was made for sequences of 9"});
 }

@@ -49,8 +49,10 @@ TEST_CASE("what has no formula is refused by name") {
         }).find("no formula for ZeRO-2") != std::string::npos);
   CHECK(why_no_estimate(step_of(six_layers, {}, {})).empty());
   CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 8})).empty());
-  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 5})) == "microbatches of unequal size");
-  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 32})).empty());  // some have no sequence
+  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 5})) ==
+        "microbatches of unequal size");
+  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 32}))
+            .empty());  // some have no sequence
   DescribedStep mixture = step_of(six_layers, {.ep = 2}, {});
   mixture.config.mixture.experts = 4;
   CHECK(why_no_estimate(mixture).empty());

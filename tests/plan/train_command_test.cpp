@@ -34,8 +34,9 @@ TEST_CASE("ours: a small model on few chips runs here, with its sizes and the de
         "ep=2,dp=4 --bucket-bytes 26214400 --cluster h100x8");
   request.config.mixture.experts = 4, request.config.mixture.shared = 1;
   request.config.mixture.score = RouterScore::sigmoid, request.config.mixture.capacity = 1.5;
-  CHECK(contains(train_command(request, layout, {}),
-            "--experts 4 --top-k 2 --shared-experts 1 --router sigmoid --capacity 1.5 --dtype"));
+  CHECK(
+      contains(train_command(request, layout, {}),
+               "--experts 4 --top-k 2 --shared-experts 1 --router sigmoid --capacity 1.5 --dtype"));
   CHECK(!contains(train_command(request, layout, {}), "--cluster"));
   request.config = llama_config(4, 64, 192, 8, 4, 32, 256);
   request.config.tied = true;
@@ -48,7 +49,7 @@ TEST_CASE("ours: a small model on few chips runs here, with its sizes and the de
 TEST_CASE("ours: names of folders and files as a shell takes them") {
   auto [request, layout] = planned();
   CHECK(contains(train_command(request, layout, {"my models/it's"}),
-            "--load 'my models/it'\\''s' --dtype"));
+                 "--load 'my models/it'\\''s' --dtype"));
   CHECK(shell_word("a/b-c_1.json") == "a/b-c_1.json");
   CHECK(shell_word("$HOME") == "'$HOME'");
   CHECK(shell_word("") == "''");
