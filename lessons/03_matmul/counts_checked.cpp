@@ -1,11 +1,17 @@
 #include "counts.hpp"
-#include "course/shared/whole_numbers.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/profile.hpp"
 
 namespace yotta {
 namespace {
+
+std::vector<float> whole_numbers(int count, int different) {
+  std::vector<float> x(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i)
+    x[static_cast<size_t>(i)] = static_cast<float>(i % different - different / 2);
+  return x;
+}
 
 RungCounts counts_of(const MatmulRung& rung, const Profile& profile, double flops) {
   const double fmas = flops / 64;  // multiply-adds of a warp
