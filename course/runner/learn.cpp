@@ -146,7 +146,7 @@ class Session {
     }
   }
 
-  // Grades one exercise, or everything that was begun; what is being graded is given up.
+  // Grades one exercise, or everything that was begun; a grading that is under way is stopped.
   void start(const std::string& id) {
     grading_.reset();
     if (!id.empty() && watched_ != id) {

@@ -155,7 +155,8 @@ std::vector<Piece> pieces_of(const std::string& printed) {
     if (begin > at) pieces.push_back({false, printed.substr(at, begin - at)});
     if (begin == printed.size()) break;
     const size_t picture = begin + picture_begins.size(), end = printed.find(picture_ends, picture);
-    if (end == printed.npos) throw std::runtime_error("a picture without an end");
+    if (end == printed.npos)
+      throw std::runtime_error("the program printed the beginning of a picture and not its end");
     pieces.push_back({true, printed.substr(picture, end - picture)});
     at = end + picture_ends.size();
   }

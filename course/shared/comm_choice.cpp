@@ -128,7 +128,7 @@ struct CommChoice::State {
   }
   // Do the processes find each other without MPI?
   bool by_tcp() const { return comm == "tcp" || !by_launcher || (!built_with_mpi && tcp); }
-  // Of a job's processes the first rank of each epoch is heard.
+  // Of the processes of a job only the first rank of each epoch prints.
   void be_heard(bool heard) const {
     std::fflush(stdout);
     if (heard && console::muted()) dup2(own_stdout, STDOUT_FILENO);

@@ -31,6 +31,15 @@ inline std::vector<yotta::RankReport> run(int p, const yotta::RankBody& body) {
   return with_cause([&] { return yotta::run_ranks(p, body, graded_run()); });
 }
 
+// expect() for checks that a rank makes: they throw, so that the other ranks end as well.
+inline void require(bool right, const std::string& what_is_wrong,
+                    yotta::Where where = yotta::Where::current()) {
+  if (!right) yotta::fail(where, "{}", what_is_wrong);
+}
+inline void require(const yotta::Verdict& verdict, yotta::Where where = yotta::Where::current()) {
+  require(verdict.equal, verdict.text, where);
+}
+
 // A new f64 tensor of normal numbers, the same for the same seed and name.
 inline yotta::Tensor normal_numbers(const yotta::Shape& shape, uint64_t seed,
                                     const std::string& name) {

@@ -1,6 +1,7 @@
 // The graded cases of exercise 02: right numbers, and right counts. Time on the emulator says
 // nothing about a GPU and is not looked at.
 #include "course/shared/graded.hpp"
+#include "course/shared/whole_numbers.hpp"
 #include "interface.hpp"
 #include "yotta/device/profile.hpp"
 
@@ -9,14 +10,6 @@ using exercise::expect;
 using exercise::solution;
 
 namespace {
-
-// Small whole numbers: exact in any order of additions.
-std::vector<float> whole_numbers(int count, int different) {
-  std::vector<float> x(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i)
-    x[static_cast<size_t>(i)] = static_cast<float>(i % different - different / 2);
-  return x;
-}
 
 // Both matrices, and what their product should be.
 struct Problem {

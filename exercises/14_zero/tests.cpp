@@ -9,16 +9,13 @@
 
 using namespace yotta;
 using exercise::expect;
+using exercise::require;
 using exercise::run;
 using exercise::solution;
 
 namespace {
 
 using Numbers = std::vector<double>;
-
-void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
-  if (!right) fail(where, "{}", what_is_wrong);
-}
 
 // Three parameters of 8, 4 and 12 numbers, of value 0 to 23; 1, 2 and 4 ranks divide each. They
 // have a bucket each, or one together, in which four parts of six numbers cut through them:

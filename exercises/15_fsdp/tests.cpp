@@ -13,20 +13,13 @@ using namespace yotta;
 using exercise::AnyFsdp;
 using exercise::AnyUnit;
 using exercise::expect;
+using exercise::require;
 using exercise::run;
 using exercise::solution;
 
 namespace {
 
 using Numbers = std::vector<double>;
-
-// The same for checks that a rank makes: they throw, so that the other ranks end as well.
-void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
-  if (!right) fail(where, "{}", what_is_wrong);
-}
-void require(const Verdict& verdict, Where where = Where::current()) {
-  require(verdict.equal, verdict.text, where);
-}
 
 // ---- one unit: w (2, 3), b (3), v (2, 2): 13 numbers of value 0, 1, 2, ... ---------------------
 

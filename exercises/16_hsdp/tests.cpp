@@ -14,17 +14,13 @@ using namespace yotta;
 using exercise::AnyHsdp;
 using exercise::expect;
 using exercise::Ranks;
+using exercise::require;
 using exercise::run;
 using exercise::solution;
 
 namespace {
 
 using Numbers = std::vector<double>;
-
-// For checks that a rank makes: they throw, so that the other ranks end as well.
-void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
-  if (!right) fail(where, "{}", what_is_wrong);
-}
 
 constexpr LinearNetConfig net = {4, 12};  // 144 numbers per layer: 2, 3 and 4 divide it, twice
 constexpr int64_t one_layer = net.width * net.width, rows = 8;

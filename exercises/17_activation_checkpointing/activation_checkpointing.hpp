@@ -204,7 +204,8 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
                                    int64_t last, Where where) {
   if (last == -1) last = std::ssize(stack);
   if (first < 0 || last < first || last > std::ssize(stack))
-    fail(where, "checkpoints in entries {} to {} of a stack of {}", first, last, stack.size());
+    fail(where, "checkpoints in entries {} to {} of a stack of {}: give a range within it", first,
+         last, stack.size());
   if (options.every < 0 || options.snapshots < 1)
     fail(where, "a checkpoint every {} layers, {} snapshots: every >= 0, snapshots >= 1",
          options.every, options.snapshots);

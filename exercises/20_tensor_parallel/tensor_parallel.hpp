@@ -66,7 +66,7 @@ class CopyToTensorParallel {
   GatherFromSequenceParallel tokens_;
 };
 
-// g: the sum of the ranks' parts. Each part's gradient is the sum's.
+// g: the sum of the ranks' parts. The gradient of every part is that of the sum.
 class ReduceFromTensorParallel {
  public:
   explicit ReduceFromTensorParallel(const Communicator& tp = {}, const SequenceCut& cut = {})

@@ -12,6 +12,7 @@
 using namespace yotta;
 using exercise::expect;
 using exercise::Options;
+using exercise::require;
 using exercise::run;
 using exercise::Share;
 using exercise::solution;
@@ -20,10 +21,6 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// For checks that a rank makes: they throw, so that the other ranks end as well.
-void require(bool right, const std::string& what_is_wrong, Where where = Where::current()) {
-  if (!right) fail(where, "{}", what_is_wrong);
-}
 bool near(double a, double b, double most = 1e-9) { return std::abs(a - b) <= most; }
 
 // Which of k chunks of n numbers has number i.

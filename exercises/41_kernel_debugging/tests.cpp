@@ -2,6 +2,7 @@
 // reach in every run, not only when a GPU's schedule shows them. Then the numbers, and what the
 // mending costs.
 #include "course/shared/graded.hpp"
+#include "course/shared/whole_numbers.hpp"
 #include "interface.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/device/profile.hpp"
@@ -11,13 +12,6 @@ using exercise::expect;
 using exercise::solution;
 
 namespace {
-
-std::vector<float> whole_numbers(int count, int different) {
-  std::vector<float> x(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i)
-    x[static_cast<size_t>(i)] = static_cast<float>(i % different - different / 2);
-  return x;
-}
 
 // The product of (m, k) and (k, n) by a kernel; the emulator's complaint is told with `about`.
 void expect_right(MatmulKernel kernel, int m, int n, int k, uint64_t seed, const char* about) {

@@ -1,6 +1,5 @@
 // `./yotta plan` as users start it: what it prints and writes, and what it says about wrong input.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <fstream>
@@ -8,27 +7,13 @@
 #include <set>
 
 #include "support/from_ctest.hpp"
+#include "support/outcome_of.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta_test;
 
 namespace {
 
-struct Outcome {
-  int status;
-  std::string text;
-};
-Outcome outcome_of(const std::string& program, const std::string& arguments) {
-  const std::string command = "'" + program + "' " + arguments + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Outcome outcome;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
-    outcome.text += static_cast<char>(c);
-  const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
 Outcome plan(const std::string& arguments) {
   return outcome_of(from_ctest("YOTTA_PLAN"), arguments);
 }

@@ -1,7 +1,6 @@
 // --cluster and --timeline as users give them: to a lesson, to train, to the tour. The programs are
 // run.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,27 +11,13 @@
 
 #include "support/from_ctest.hpp"
 #include "support/message_of.hpp"
+#include "support/outcome_of.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta_test;
 
 namespace {
 
-struct Outcome {
-  int status;
-  std::string text;
-};
-Outcome run(const std::string& program, const std::string& arguments) {
-  const std::string command = "'" + program + "' " + arguments + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  Outcome outcome;
-  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
-    outcome.text += static_cast<char>(c);
-  const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
 std::string content(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -83,7 +68,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
   };
   for (const char* variable : {"YOTTA_LESSON", "YOTTA_TRAIN", "YOTTA_TOUR"})
     for (const auto& [arguments, words] : wrong) {
-      const Outcome outcome = run(from_ctest(variable), arguments);
+      const Outcome outcome = outcome_of(from_ctest(variable), arguments);
       CAPTURE(variable);
       CAPTURE(arguments);
       CAPTURE(outcome.text);
@@ -92,7 +77,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
       CHECK(contains(outcome.text, words));
       CHECK_FALSE(contains(outcome.text, "1. What this machine can do"));
     }
-  const Outcome small = run(from_ctest("YOTTA_TOUR"), "--ranks 5 --cluster h100x4");
+  const Outcome small = outcome_of(from_ctest("YOTTA_TOUR"), "--ranks 5 --cluster h100x4");
   CHECK(small.status == 1);
   CHECK(contains(small.text, "--cluster h100x4 has 4 chips, and the tour needs 5"));
 }
@@ -123,7 +108,7 @@ TEST_CASE("an output that cannot be written is an error") {
   const std::pair<const char*, std::string> calls[] = {{"YOTTA_LESSON", ""},
                                                        {"YOTTA_TRAIN", small}};
   for (const auto& [variable, arguments] : calls) {
-    const Outcome outcome = run(from_ctest(variable), arguments + " 2>&1 >/dev/full #");
+    const Outcome outcome = outcome_of(from_ctest(variable), arguments + " 2>&1 >/dev/full #");
     CAPTURE(outcome.text);
     CHECK(outcome.status == 1);
     CHECK(contains(outcome.text, ": No space left on device"));
@@ -133,15 +118,16 @@ TEST_CASE("an output that cannot be written is an error") {
 TEST_CASE("a lesson's timeline is that of its largest run; of train's, every rank's") {
   const TemporaryFolder folder;
   const std::string lesson = folder / "lesson.txt", step = folder / "step.json";
-  const Outcome shown = run(from_ctest("YOTTA_LESSON"), "--mfu --timeline '" + lesson + "'");
+  const Outcome shown = outcome_of(from_ctest("YOTTA_LESSON"), "--mfu --timeline '" + lesson + "'");
   CHECK(shown.status == 0);
   CHECK(contains(shown.text, "== Timeline on h100x8 (the largest of"));  // its own machine
   CHECK(contains(shown.text, "written to " + lesson));
   CHECK(contains(shown.text, "No matrix products ran, so there is no MFU."));
   CHECK(contains(content(lesson), "CAPITAL: on the critical path"));
   const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 1 ";
-  const Outcome trained = run(from_ctest("YOTTA_TRAIN"),
-                              small + "--ranks 3 --cluster h100x8 --mfu --timeline '" + step + "'");
+  const Outcome trained =
+      outcome_of(from_ctest("YOTTA_TRAIN"),
+                 small + "--ranks 3 --cluster h100x8 --mfu --timeline '" + step + "'");
   CHECK(trained.status == 0);
   CHECK(contains(trained.text, "== Timeline on h100x8"));
   CHECK(contains(trained.text, "    rank 2 waited "));
@@ -156,8 +142,9 @@ TEST_CASE("a lesson's timeline is that of its largest run; of train's, every ran
 TEST_CASE("the tour's timeline is one step of its ranks; the report has its picture") {
   const TemporaryFolder folder;
   const std::string step = folder / "step.json", report = folder / "report.html";
-  const Outcome outcome = run(from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report +
-                                                            "' --mfu --timeline '" + step + "'");
+  const Outcome outcome =
+      outcome_of(from_ctest("YOTTA_TOUR"),
+                 "--steps 1 --ranks 2 --report '" + report + "' --mfu --timeline '" + step + "'");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));
@@ -175,9 +162,9 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
 }
 
 TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no timeline") {
-  const Outcome outcome =
-      run(from_ctest("YOTTA_TRAIN"),
-          "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 3 --ranks 2 --mfu");
+  const Outcome outcome = outcome_of(
+      from_ctest("YOTTA_TRAIN"),
+      "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 3 --ranks 2 --mfu");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "this computer's rate of matmuls"));
@@ -188,9 +175,10 @@ TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no t
 }
 
 TEST_CASE("MFU of a described run: without recomputation it is a little less than HFU") {
-  const Outcome outcome = run(from_ctest("YOTTA_TRAIN"),
-                              "--layers 1 --width 32 --heads 2 --context 32 --batch 4 --steps 3 "
-                              "--cluster ideal --mfu");
+  const Outcome outcome =
+      outcome_of(from_ctest("YOTTA_TRAIN"),
+                 "--layers 1 --width 32 --heads 2 --context 32 --batch 4 --steps 3 "
+                 "--cluster ideal --mfu");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   const size_t at = outcome.text.find("%  MFU: ");

@@ -948,7 +948,7 @@ TEST_CASE("--save-batches takes a file, and says so of a folder") {
   TrainingPlan plan = tiny("", written_text(folder));
   plan.save_batches = folder.path().string();
   CHECK(
-      contains(message_of([&] { losses(plan); }), "this is a folder, and a file is to be written"));
+      contains(message_of([&] { losses(plan); }), "is a folder: give the path of a file to write"));
 }
 
 namespace {

@@ -11,23 +11,6 @@
 # does all of it and the benchmarks by one command; that it works is tested here with programs that
 # only play a GPU.
 
-# yotta_join(unit files...): a source file that includes the files, each in a namespace of its own,
-# since nvcc takes ten seconds for each that it is given. Their headers come first, with the
-# conditions they stand under.
-function(yotta_join unit)
-  set(headers)
-  set(bodies)
-  foreach(file ${ARGN})
-    file(STRINGS ${file} includes REGEX "^#(include|if|el|endif)")
-    list(APPEND headers ${includes})
-    string(MAKE_C_IDENTIFIER ${file} namespace)
-    string(APPEND bodies "namespace ${namespace} {\n#include \"${file}\"\n}\n")
-  endforeach()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
-  list(JOIN headers "\n" headers)
-  file(CONFIGURE OUTPUT ${unit} CONTENT "${headers}\n${bodies}" @ONLY)
-endfunction()
-
 find_program(NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
 set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810
@@ -64,13 +47,19 @@ else()
   endforeach()
 
   # All of its libraries are within it, so that it can be carried to a machine with a GPU and little
-  # else.
-  set(unit ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests.cu)
+  # else. nvcc takes some eight seconds for each test.
   set(gpu_tests ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests)
-  yotta_join(${unit} ${nvcc_tests})
-  file(GLOB support CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/support/*.?pp ${CMAKE_CURRENT_SOURCE_DIR}/device/*.hpp)
-  add_custom_command(OUTPUT ${gpu_tests} DEPENDS ${unit} ${nvcc_tests} ${nvcc_headers} ${support}
-                     COMMAND ${NVCC} ${gpu_flags} -O1 -lineinfo -o ${gpu_tests} ${unit} ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp
+  set(objects)
+  foreach(test ${nvcc_tests} ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp)
+    file(RELATIVE_PATH object ${CMAKE_CURRENT_SOURCE_DIR} ${test})
+    string(MAKE_C_IDENTIFIER ${object} name)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/gpu/${name}.o)
+    add_custom_command(OUTPUT ${object} DEPENDS ${test} DEPFILE ${object}.d
+                       COMMAND ${NVCC} ${gpu_flags} -O1 -lineinfo -x cu -MD -MT ${object} -MF ${object}.d -c -o ${object} ${test}
+                       COMMENT "nvcc: ${name}")
+    list(APPEND objects ${object})
+  endforeach()
+  add_custom_command(OUTPUT ${gpu_tests} DEPENDS ${objects} COMMAND ${NVCC} -o ${gpu_tests} ${objects}
                      COMMENT "nvcc: gpu_tests")
   add_custom_target(gpu_tests DEPENDS ${gpu_tests})
   add_dependencies(long_programs gpu_tests)

@@ -63,7 +63,8 @@ TEST_CASE(
 TEST_CASE("a tensor that is not there is named") {
   std::vector<Tensor> values = {Tensor::zeros({3}, DType::f64)};
   const std::vector<Held> held = {{parameter("norm", {1, 3}, false), 0}};
-  CHECK(contains(message_of([&] { take_held({}, held, values); }), "there is no tensor for norm"));
+  CHECK(contains(message_of([&] { take_held({}, held, values); }),
+                 "no tensor for the parameter norm"));
 }
 
 TEST_CASE("whole tensors of other names, shapes or kinds are refused, and so is NaN") {

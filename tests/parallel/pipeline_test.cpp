@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "parallel/square_loss.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/compare.hpp"
-#include "yotta/core/random.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/pipeline_timeline.hpp"
@@ -24,14 +24,6 @@ struct Sizes {
   int64_t layers = 8, width = 4, rows = 3;  // rows of a microbatch, and one more in every other one
 };
 
-Tensor normal_rows(const char* name, int64_t microbatch, int64_t rows, int64_t width) {
-  Tensor x = Tensor::empty({rows, width}, DType::f64);
-  const Random random(static_cast<uint64_t>(microbatch), name);
-  for (int64_t i = 0; i < x.numel(); ++i)
-    x.data<double>()[i] = random.normal(static_cast<uint64_t>(i));
-  return x;
-}
-
 std::vector<PipelineMicrobatch> inputs(const Sizes& s) {
   std::vector<PipelineMicrobatch> all;
   for (int64_t i = 0; i < s.m; ++i) {
@@ -39,18 +31,6 @@ std::vector<PipelineMicrobatch> inputs(const Sizes& s) {
     all.push_back({normal_rows("x", i, rows, s.width), {rows, s.width}, DType::f64, {}});
   }
   return all;
-}
-
-// sum of y^2 / 2 against a target; dy = y - t.
-double square_loss(size_t i, const Tensor& y, Tensor& dy) {
-  dy = normal_rows("t", static_cast<int64_t>(i), y.dim(0), y.dim(1));
-  double sum = 0;
-  for (int64_t k = 0; k < y.numel(); ++k) {
-    double& d = dy.data<double>()[k];
-    d = y.data<double>()[k] - d;
-    sum += d * d / 2;
-  }
-  return sum;
 }
 
 struct Outcome {

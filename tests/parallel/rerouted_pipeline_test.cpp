@@ -6,11 +6,11 @@
 
 #include <mutex>
 
+#include "parallel/square_loss.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/compare.hpp"
-#include "yotta/core/random.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/pipeline.hpp"
 
@@ -51,27 +51,10 @@ void for_each_job(Do run) {
 
 // ---- gradients ----
 
-Tensor normal_rows(const char* name, int64_t microbatch) {
-  Tensor x = Tensor::empty({rows, net.width}, DType::f64);
-  const Random random(static_cast<uint64_t>(microbatch), name);
-  for (int64_t i = 0; i < x.numel(); ++i)
-    x.data<double>()[i] = random.normal(static_cast<uint64_t>(i));
-  return x;
-}
-double square_loss(size_t i, const Tensor& y, Tensor& dy) {
-  dy = normal_rows("t", static_cast<int64_t>(i));
-  double sum = 0;
-  for (int64_t k = 0; k < y.numel(); ++k) {
-    double& d = dy.data<double>()[k];
-    d = y.data<double>()[k] - d;
-    sum += d * d / 2;
-  }
-  return sum;
-}
 std::vector<PipelineMicrobatch> inputs(int64_t count) {
   std::vector<PipelineMicrobatch> all;
   for (int64_t i = 0; i < count; ++i)
-    all.push_back({normal_rows("x", i), {rows, net.width}, DType::f64, {}});
+    all.push_back({normal_rows("x", i, rows, net.width), {rows, net.width}, DType::f64, {}});
   return all;
 }
 std::vector<LayerPtr> stage_layers(int p, int stage) {

@@ -237,8 +237,8 @@ TEST_CASE("weights decay in matrices alone, wherever a shard cuts") {
 namespace {
 
 // The most activations that a rank of two holds in two microbatches, as the ledger counts them.
-// Stage 3 keeps its shards in f32 and gathers in `dtype`; the others have weights and gradients of
-// it.
+// Stage 3 keeps its shards in f32 and gathers in `dtype`; in the others weights and gradients are
+// `dtype`.
 int64_t peak_of_activations(int stage, DType dtype) {
   std::array<int64_t, 2> peak{};
   run_ranks(2, [&](Communicator& world) {

@@ -3,28 +3,12 @@
 
 #include <doctest/doctest.h>
 
-using namespace yotta;
+#include "plan/planned.hpp"
+#include "support/message_of.hpp"
 
-namespace {
-struct Planned {
-  PlanRequest request;
-  Layout layout;
-};
-Planned planned() {
-  Planned made;
-  made.request.config = llama3_405b();
-  made.request.config.dtype = DType::bf16;
-  made.request.cluster = cluster_named("h100x1024");
-  made.request.tokens = 1 << 22, made.request.sequence = 8192;
-  made.layout.shape = {.tp = 8, .cp = 2, .pp = 8, .dp_replicate = 8};
-  made.layout.sequence_parallel = true, made.layout.zero = 1, made.layout.microbatches = 32;
-  made.layout.schedule = PipelineKind::interleaved, made.layout.chunks = 2;
-  return made;
-}
-bool has(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
-}
-}  // namespace
+using namespace yotta;
+using yotta_test::contains;
+using yotta_test::planned;
 
 TEST_CASE("TorchTitan: degrees, schedule and microbatch; what it lacks is a note") {
   auto [request, layout] = planned();
@@ -38,17 +22,17 @@ TEST_CASE("TorchTitan: degrees, schedule and microbatch; what it lacks is a note
         "pipeline_parallel_first_stage_less_layers = 0\n",
         "pipeline_parallel_last_stage_less_layers = 0\n",
         "pipeline_parallel_layers_per_stage = 8\n"})  // 126 over 16 stages
-    CHECK_MESSAGE(has(options.text, line), line);
-  CHECK(!has(options.text, "compile"));
+    CHECK_MESSAGE(contains(options.text, line), line);
+  CHECK(!contains(options.text, "compile"));
   REQUIRE(options.notes.size() == 2);
-  CHECK(has(options.notes[0], "no ZeRO-1"));
-  CHECK(has(options.notes[1], "pp is its outermost axis"));
+  CHECK(contains(options.notes[0], "no ZeRO-1"));
+  CHECK(contains(options.notes[1], "pp is its outermost axis"));
   layout.zero = 0, layout.schedule = PipelineKind::zb_v, layout.chunks = 1;
   layout.shape.cp = 1, layout.shape.dp_shard = 2;
   const LaunchOptions vee = torchtitan_options(request, layout);
-  CHECK(has(vee.text, "ZBVZeroBubble"));
-  CHECK(has(vee.text, "fsdp_reshard_after_forward = \"always\"\n"));
-  CHECK(!has(vee.text, "layers_per_stage"));
+  CHECK(contains(vee.text, "ZBVZeroBubble"));
+  CHECK(contains(vee.text, "fsdp_reshard_after_forward = \"always\"\n"));
+  CHECK(!contains(vee.text, "layers_per_stage"));
   CHECK(vee.notes.size() == 1);
 }
 
@@ -56,7 +40,7 @@ TEST_CASE("TorchTitan: Async-TP is compiled; it refuses the one without the othe
   auto [request, layout] = planned();
   layout.pieces = Pieces::one_way;
   const std::string text = torchtitan_options(request, layout).text;
-  CHECK(has(text, "enable_async_tensor_parallel = true\n"));
+  CHECK(contains(text, "enable_async_tensor_parallel = true\n"));
   CHECK(text.find("compile = true\n") < text.find("[parallelism]"));
 }
 
@@ -82,17 +66,17 @@ TEST_CASE("TorchTitan: the degrees multiply to the GPUs, with experts and withou
     }
   layout.shape = {.ep = 8, .dp_shard = 16}, layout.zero = 0;
   const LaunchOptions options = torchtitan_options(request, layout);
-  CHECK(has(options.text, "data_parallel_shard_degree = 128\n"));
-  CHECK(has(options.text, "expert_parallel_degree = 8\n"));
+  CHECK(contains(options.text, "data_parallel_shard_degree = 128\n"));
+  CHECK(contains(options.text, "expert_parallel_degree = 8\n"));
   REQUIRE(options.notes.size() == 1);
-  CHECK(has(options.notes[0], "ep lies inside"));
+  CHECK(contains(options.notes[0], "ep lies inside"));
 }
 
 TEST_CASE("TorchTitan: copies beside another axis, ZB-H1 and odd chunks have notes") {
   auto [request, layout] = planned();
   const auto has_note = [&](const char* words) {
     for (const std::string& note : torchtitan_options(request, layout).notes)
-      if (has(note, words)) return true;
+      if (contains(note, words)) return true;
     return false;
   };
   layout.zero = 0, layout.shape.cp = 1, layout.shape.dp_replicate = 16;
@@ -114,11 +98,11 @@ TEST_CASE("Megatron-LM: sizes, virtual stages, the distributed optimizer") {
         "--context-parallel-size 2", "--micro-batch-size 2", "--global-batch-size 512",
         "--sequence-parallel", "--use-distributed-optimizer", "--cp-comm-type p2p",
         "--num-virtual-stages-per-pipeline-rank 2", "--bf16"})
-    CHECK_MESSAGE(has(options.text, word), word);
-  CHECK_FALSE(has(options.text, "--overlap-grad-reduce"));  // our ZeRO-1 sums after backward
+    CHECK_MESSAGE(contains(options.text, word), word);
+  CHECK_FALSE(contains(options.text, "--overlap-grad-reduce"));  // our ZeRO-1 sums after backward
   layout.schedule = PipelineKind::zb_h1, layout.chunks = 1, layout.recomputed = -1;
-  CHECK(has(megatron_options(request, layout).text, "--recompute-method uniform"));
-  CHECK(has(megatron_options(request, layout).notes[0], "no zero-bubble schedule"));
+  CHECK(contains(megatron_options(request, layout).text, "--recompute-method uniform"));
+  CHECK(contains(megatron_options(request, layout).notes[0], "no zero-bubble schedule"));
 }
 
 // It refuses layers that do not divide among the stages.
@@ -127,32 +111,32 @@ TEST_CASE("Megatron-LM: 126 layers on 16 stages count both ends; 80 stages are l
   const char* const ends =
       "--account-for-embedding-in-pipeline-split "
       "--account-for-loss-in-pipeline-split";
-  CHECK(has(megatron_options(request, layout).text, ends));
-  CHECK(has(megatron_options(request, layout).notes[0], "a block less"));
+  CHECK(contains(megatron_options(request, layout).text, ends));
+  CHECK(contains(megatron_options(request, layout).notes[0], "a block less"));
   layout.chunks = 10;
-  CHECK_FALSE(has(megatron_options(request, layout).text, ends));
-  CHECK(has(megatron_options(request, layout).notes[0], "--pipeline-model-parallel-layout"));
+  CHECK_FALSE(contains(megatron_options(request, layout).text, ends));
+  CHECK(contains(megatron_options(request, layout).notes[0], "--pipeline-model-parallel-layout"));
   request.config.layers = 160;
-  CHECK_FALSE(has(megatron_options(request, layout).text, ends));
+  CHECK_FALSE(contains(megatron_options(request, layout).text, ends));
   CHECK(megatron_options(request, layout).notes.size() == 1);  // of the order of axes
 }
 
 TEST_CASE("Megatron-LM: pp inside dp where it allows that, FSDP and DDP overlapped") {
   auto [request, layout] = planned();
-  CHECK_FALSE(has(megatron_options(request, layout).text, "--use-tp-pp-dp-mapping"));  // cp 2
+  CHECK_FALSE(contains(megatron_options(request, layout).text, "--use-tp-pp-dp-mapping"));  // cp 2
   layout.shape.cp = 1, layout.zero = 0, layout.schedule = PipelineKind::one_f_one_b;
   layout.chunks = 1, request.config.layers = 128;
   const LaunchOptions copies = megatron_options(request, layout);
-  CHECK(has(copies.text, "--use-tp-pp-dp-mapping"));
-  CHECK(has(copies.text, "--overlap-grad-reduce"));
-  CHECK_FALSE(has(copies.text, "--use-distributed-optimizer"));
+  CHECK(contains(copies.text, "--use-tp-pp-dp-mapping"));
+  CHECK(contains(copies.text, "--overlap-grad-reduce"));
+  CHECK_FALSE(contains(copies.text, "--use-distributed-optimizer"));
   CHECK(copies.notes.empty());
   layout.shape = {.dp_shard = 8};
   const LaunchOptions shards = megatron_options(request, layout);
   for (const char* word :
        {"--use-megatron-fsdp", "--use-distributed-optimizer", "--ckpt-format fsdp_dtensor",
         "--overlap-param-gather", "--overlap-grad-reduce"})
-    CHECK_MESSAGE(has(shards.text, word), word);
+    CHECK_MESSAGE(contains(shards.text, word), word);
   REQUIRE(shards.notes.size() == 1);
-  CHECK(has(shards.notes[0], "CUDA_DEVICE_MAX_CONNECTIONS"));
+  CHECK(contains(shards.notes[0], "CUDA_DEVICE_MAX_CONNECTIONS"));
 }

@@ -5,13 +5,20 @@
 
 namespace yotta_test {
 
+inline yotta::DescribedStep step_of(const yotta::TransformerConfig& config,
+                                    const yotta::MeshShape& shape, const yotta::NdOptions& options,
+                                    int64_t batch = 16) {
+  yotta::DescribedStep step;
+  step.config = config;
+  step.shape = shape, step.options = options, step.batch = batch;
+  return step;
+}
+
 inline yotta::DescribedStep small_step(const yotta::MeshShape& shape,
                                        const yotta::NdOptions& options = {}) {
-  yotta::DescribedStep step;
-  step.config = yotta::llama_config(4, 512, 1536, 8, 4, 256, 1000);
-  step.config.dtype = yotta::DType::bf16;
-  step.shape = shape, step.options = options, step.batch = 32;
-  return step;
+  yotta::TransformerConfig config = yotta::llama_config(4, 512, 1536, 8, 4, 256, 1000);
+  config.dtype = yotta::DType::bf16;
+  return step_of(config, shape, options, 32);
 }
 
 }  // namespace yotta_test

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "plan/small_step.hpp"
 #include "yotta/model/gradient_groups.hpp"
 
 using namespace yotta;
@@ -10,10 +11,9 @@ using namespace yotta;
 namespace {
 
 DescribedStep small(const MeshShape& shape, const NdOptions& options) {
-  DescribedStep step;
-  step.config = llama_config(4, 512, 1536, 8, 4, 256, 1024);
-  step.config.dtype = DType::bf16;
-  step.shape = shape, step.options = options, step.batch = 16;
+  TransformerConfig config = llama_config(4, 512, 1536, 8, 4, 256, 1024);
+  config.dtype = DType::bf16;
+  DescribedStep step = yotta_test::step_of(config, shape, options);
   step.efficiency = h100_kernels;
   return step;
 }

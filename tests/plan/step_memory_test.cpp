@@ -3,16 +3,17 @@
 
 #include <doctest/doctest.h>
 
+#include "plan/small_step.hpp"
+
 using namespace yotta;
 
 namespace {
 MemoryParts memory(const MeshShape& shape, const NdOptions& options) {
-  DescribedStep step;
-  step.config = llama_config(6, 512, 1536, 8, 4, 256, 1000);
-  step.config.dtype = DType::bf16;
-  step.shape = shape, step.options = options, step.batch = 16;
+  TransformerConfig config = llama_config(6, 512, 1536, 8, 4, 256, 1000);
+  config.dtype = DType::bf16;
   PipelineOrders orders;
-  return step_memory(StepStages(cluster_named("h100x8"), step), orders);
+  return step_memory(
+      StepStages(cluster_named("h100x8"), yotta_test::step_of(config, shape, options)), orders);
 }
 }  // namespace
 

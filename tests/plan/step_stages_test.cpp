@@ -3,24 +3,20 @@
 
 #include <doctest/doctest.h>
 
+#include "plan/small_step.hpp"
 #include "support/message_of.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
 
 namespace {
-DescribedStep step_of(const MeshShape& shape, const NdOptions& options) {
-  DescribedStep step;
-  step.config = llama_config(6, 64, 96, 4, 4, 32, 100);
-  step.shape = shape, step.options = options, step.batch = 16;
-  return step;
-}
+const TransformerConfig six_layers = llama_config(6, 64, 96, 4, 4, 32, 100);
 }  // namespace
 
 TEST_CASE("all parameters are on the ranks of a pipeline, each once") {
   NdOptions options{.microbatches = 4};
   options.schedule = PipelineKind::interleaved, options.chunks = 2;
-  const DescribedStep step = step_of({.pp = 2}, options);
+  const DescribedStep step = step_of(six_layers, {.pp = 2}, options);
   const StepStages stages(cluster_named("h100x8"), step);
   int64_t sum = 0;
   for (int stage = 0; stage < stages.stages(); ++stage) sum += stages.stage(stage).parameters;
@@ -35,9 +31,9 @@ TEST_CASE("the first blocks of a stage are recomputed, as many as are asked for"
   NdOptions options{.microbatches = 2};
   options.checkpoint = {.what = Recompute::all};
   options.checkpoint_blocks = 1;
-  const StepStages one(cluster_named("h100x8"), step_of({.pp = 2}, options));
+  const StepStages one(cluster_named("h100x8"), step_of(six_layers, {.pp = 2}, options));
   options.checkpoint_blocks = -1;
-  const StepStages all(cluster_named("h100x8"), step_of({.pp = 2}, options));
+  const StepStages all(cluster_named("h100x8"), step_of(six_layers, {.pp = 2}, options));
   CHECK(one.stage(1).runs[0].count == 1);
   CHECK(all.stage(1).runs[0].count == 3);
   CHECK(all.stage(1).saved < one.stage(1).saved);
@@ -46,16 +42,18 @@ TEST_CASE("the first blocks of a stage are recomputed, as many as are asked for"
 TEST_CASE("what has no formula is refused by name") {
   NdOptions options;
   options.zero.stage = 2;
-  const DescribedStep step = step_of({.dp_replicate = 2}, options);
+  const DescribedStep step = step_of(six_layers, {.dp_replicate = 2}, options);
   CHECK(why_no_estimate(step) == "ZeRO-2");
   CHECK(message_of([&] {
           StepStages(cluster_named("h100x8"), step);
         }).find("no formula for ZeRO-2") != std::string::npos);
-  CHECK(why_no_estimate(step_of({}, {})).empty());
-  CHECK(why_no_estimate(step_of({}, {.microbatches = 8})).empty());
-  CHECK(why_no_estimate(step_of({}, {.microbatches = 5})) == "microbatches of unequal size");
-  CHECK(why_no_estimate(step_of({}, {.microbatches = 32})).empty());  // some have no sequence
-  DescribedStep mixture = step_of({.ep = 2}, {});
+  CHECK(why_no_estimate(step_of(six_layers, {}, {})).empty());
+  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 8})).empty());
+  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 5})) ==
+        "microbatches of unequal size");
+  CHECK(why_no_estimate(step_of(six_layers, {}, {.microbatches = 32}))
+            .empty());  // some have no sequence
+  DescribedStep mixture = step_of(six_layers, {.ep = 2}, {});
   mixture.config.mixture.experts = 4;
   CHECK(why_no_estimate(mixture).empty());
   mixture.config.mixture.capacity = 0.5;

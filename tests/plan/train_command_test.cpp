@@ -3,28 +3,12 @@
 
 #include <doctest/doctest.h>
 
-using namespace yotta;
+#include "plan/planned.hpp"
+#include "support/message_of.hpp"
 
-namespace {
-struct Planned {
-  PlanRequest request;
-  Layout layout;
-};
-Planned planned() {
-  Planned made;
-  made.request.config = llama3_405b();
-  made.request.config.dtype = DType::bf16;
-  made.request.cluster = cluster_named("h100x1024");
-  made.request.tokens = 1 << 22, made.request.sequence = 8192;
-  made.layout.shape = {.tp = 8, .cp = 2, .pp = 8, .dp_replicate = 8};
-  made.layout.sequence_parallel = true, made.layout.zero = 1, made.layout.microbatches = 32;
-  made.layout.schedule = PipelineKind::interleaved, made.layout.chunks = 2;
-  return made;
-}
-bool has(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
-}
-}  // namespace
+using namespace yotta;
+using yotta_test::contains;
+using yotta_test::planned;
 
 TEST_CASE("ours: a command with every choice") {
   auto [request, layout] = planned();
@@ -33,8 +17,8 @@ TEST_CASE("ours: a command with every choice") {
         "--microbatches 32 --layout tp=8,cp=2,pp=8,dp=8 --sequence-parallel --schedule 1f1b "
         "--chunks 2 --zero 1 --bucket-bytes 1073741824 --comm nccl");
   layout.recomputed = 1, layout.pieces = Pieces::one_way;
-  CHECK(has(train_command(request, layout, {"m"}), "--async-tp"));
-  CHECK(has(train_command(request, layout, {"m"}), "--recompute all --recompute-blocks 1"));
+  CHECK(contains(train_command(request, layout, {"m"}), "--async-tp"));
+  CHECK(contains(train_command(request, layout, {"m"}), "--recompute all --recompute-blocks 1"));
 }
 
 TEST_CASE("ours: a small model on few chips runs here, with its sizes and the described cluster") {
@@ -50,21 +34,22 @@ TEST_CASE("ours: a small model on few chips runs here, with its sizes and the de
         "ep=2,dp=4 --bucket-bytes 26214400 --cluster h100x8");
   request.config.mixture.experts = 4, request.config.mixture.shared = 1;
   request.config.mixture.score = RouterScore::sigmoid, request.config.mixture.capacity = 1.5;
-  CHECK(has(train_command(request, layout, {}),
-            "--experts 4 --top-k 2 --shared-experts 1 --router sigmoid --capacity 1.5 --dtype"));
-  CHECK(!has(train_command(request, layout, {}), "--cluster"));
+  CHECK(
+      contains(train_command(request, layout, {}),
+               "--experts 4 --top-k 2 --shared-experts 1 --router sigmoid --capacity 1.5 --dtype"));
+  CHECK(!contains(train_command(request, layout, {}), "--cluster"));
   request.config = llama_config(4, 64, 192, 8, 4, 32, 256);
   request.config.tied = true;
-  CHECK(has(train_command(request, layout, {}), "--feed-forward 192 --tied --dtype"));
+  CHECK(contains(train_command(request, layout, {}), "--feed-forward 192 --tied --dtype"));
   request.config = gpt2_config(2, 64, 4, 32, 256);
   request.config.tied = false;
-  CHECK(has(train_command(request, layout, {}), "--feed-forward 256 --untied --dtype"));
+  CHECK(contains(train_command(request, layout, {}), "--feed-forward 256 --untied --dtype"));
 }
 
 TEST_CASE("ours: names of folders and files as a shell takes them") {
   auto [request, layout] = planned();
-  CHECK(has(train_command(request, layout, {"my models/it's"}),
-            "--load 'my models/it'\\''s' --dtype"));
+  CHECK(contains(train_command(request, layout, {"my models/it's"}),
+                 "--load 'my models/it'\\''s' --dtype"));
   CHECK(shell_word("a/b-c_1.json") == "a/b-c_1.json");
   CHECK(shell_word("$HOME") == "'$HOME'");
   CHECK(shell_word("") == "''");

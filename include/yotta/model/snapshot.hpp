@@ -192,7 +192,9 @@ std::optional<SnapshotHeader> read_snapshot(std::string_view bytes) {
 
 SnapshotHeader restore_snapshot(std::string_view bytes, Optimizer& optimizer, Where where) {
   std::optional<SnapshotHeader> header = read_snapshot(bytes);
-  if (!header) fail(where, "a snapshot of {} bytes is not whole: it is not used", bytes.size());
+  if (!header)
+    fail(where, "a snapshot of {} bytes is not whole, so it was not restored: take an older one",
+         bytes.size());
   const std::vector<std::span<std::byte>> memory = memory_of(optimizer, where);
   size_t needed = 0;
   for (const auto& each : memory) needed += each.size();

@@ -267,7 +267,8 @@ Batch Batches::draw(int64_t step, int64_t first, int64_t count) const {
 
 Batch Batches::in_order(int64_t first, int64_t count, Where where) const {
   if (first < 0 || first + count > sequences())
-    fail(where, "sequences {} to {} of a text that holds {}", first, first + count, sequences());
+    fail(where, "sequences {} to {} of a text that holds {}: ask for fewer, or start earlier",
+         first, first + count, sequences());
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < count; ++i) starts.push_back((first + i) * context_);
   return gather(starts);

@@ -142,7 +142,8 @@ void take_held(const std::vector<NamedTensor>& whole, const std::vector<Held>& h
     const Parameter& parameter = *held[i].parameter;
     const auto found = std::find_if(whole.begin(), whole.end(),
                                     [&](const auto& each) { return each.name == parameter.name; });
-    if (found == whole.end()) fail(where, "there is no tensor for {}", parameter.name);
+    if (found == whole.end())
+      fail(where, "no tensor for the parameter {}: these are another model's", parameter.name);
     Tensor flat =
         Tensor::empty({parameter.range.rows * parameter.range.columns}, found->value.dtype());
     take_shard(found->value, parameter.range, flat, where);

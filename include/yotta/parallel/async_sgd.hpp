@@ -76,7 +76,9 @@ YOTTA_API void expect_worker_seconds(std::span<const double> seconds, Where wher
 #if YOTTA_BODIES_OF(parallel)
 void expect_worker_seconds(std::span<const double> seconds, Where where) {
   for (const double each : seconds)
-    if (!(each > 0) || std::isinf(each)) fail(where, "a worker that needs {} seconds", each);
+    if (!(each > 0) || std::isinf(each))
+      fail(where, "a worker that needs {} seconds per gradient: give a finite number above 0",
+           each);
   if (seconds.empty()) fail(where, "no workers; at least one computes gradients");
 }
 

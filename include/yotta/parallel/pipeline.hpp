@@ -37,8 +37,6 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
-#if YOTTA_BODIES_OF(parallel_pipeline)
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -233,8 +231,8 @@ bool Pipeline::goes_last(const PipelineAction& a) const {
 
 void Pipeline::check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {
   if (schedule.ranks != axis_size(comm_))
-    fail(where, "a schedule for {} ranks on a communicator of {}", schedule.ranks,
-         axis_size(comm_));
+    fail(where, "a schedule for {} ranks on a communicator of {}: make one for {} ranks",
+         schedule.ranks, axis_size(comm_), axis_size(comm_));
   if (schedule.chunks() != static_cast<int>(chunks_.size()))
     fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model per rank, not {}",
          schedule.stages, schedule.ranks, schedule.chunks(), chunks_.size());

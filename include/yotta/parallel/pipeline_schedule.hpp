@@ -26,9 +26,10 @@
 // What a rank receives and sends follows from the action: PipelineMessages. Neighbours of 1F1B send
 // to each other at the same moment, so a send that waits for its receiver would wait forever.
 //
-// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p; F, B, I and
-// W as in pipeline_actions.hpp. "1B0" is stage 1, B, microbatch 0. Other schedules, some of
-// which place the stages otherwise: zero_bubble.hpp, dual_pipe.hpp.
+// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p. F is the
+// forward pass of a stage for one microbatch, B the whole backward pass; I and W are B's halves,
+// the gradient of the input and that of the weights. "1B0" is stage 1, B, microbatch 0. Other
+// schedules, some of which place the stages otherwise: zero_bubble.hpp, dual_pipe.hpp.
 // Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
 // interleaving's m mod p = 0.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
@@ -41,8 +42,6 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/parallel/pipeline_actions.hpp"
-#if YOTTA_BODIES_OF(parallel_pipeline)
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 

@@ -79,7 +79,7 @@ TEST_CASE("what cannot be written is heard before the run, in words") {
     CHECK(contains(text, nowhere + " cannot be created: No such file or directory"));
   std::filesystem::create_directory(folder / "folder.html");
   CHECK(contains(message_of([&] { check_timeline_name(folder / "folder.html"); }),
-                 "folder.html: this is a folder, and a file is to be written"));
+                 "folder.html is a folder: give the path of a file to write"));
 }
 
 TEST_CASE("asking leaves things as they are: no file where there was none, an old one as it was") {

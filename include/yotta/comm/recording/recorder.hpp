@@ -132,7 +132,7 @@ const std::vector<TraceEvent>& WallClock::events() {
   return events_;
 }
 
-// Whatever was computed has ended now.
+// The op that was being computed, if any, ends now.
 double WallClock::end_op() {
   const double now =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();

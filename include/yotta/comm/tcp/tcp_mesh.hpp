@@ -191,13 +191,13 @@ class TcpMesh {
     }
     return has_moved;
   }
-  // Until the next part for a process may leave; 0: it may.
+  // How long the next part for process `to` must still wait before it may be sent; 0: not at all.
   double seconds_to_wait(int to) const {
     const std::deque<Outgoing>& out = links_[static_cast<size_t>(to)].out;
     if (!throttle_.is_slow() || to == rank() || out.empty()) return 0;
     return throttle_.may_leave_at(out.front().ready) - seconds_now();
   }
-  // False: not now.
+  // Sends the next part of `out`; false if it cannot be sent now.
   bool send_part(int to, Outgoing& out) {
     const int64_t bytes = std::min(out.frame.bytes - out.sent, tcp_limits::part_bytes);
     const TcpPart part{

@@ -198,7 +198,7 @@ class TcpTransport : public Transport, private TcpReceiver {
   }
 
   // --- the receiver's side ---
-  // A message or an offer has met its receive.
+  // A message, or the offer of one, has been matched with its receive.
   void deliver(Request& recv, const TcpArrival& arrival) {
     if (!fits(arrival.header, recv)) {
       wrong_[&recv] = arrival.header;

@@ -44,7 +44,7 @@ struct RankWait {
   std::vector<StrandWait> strands;  // of a rank that waits or asks; [0] is its main code
 };
 
-// The state of a rank that shows these strands.
+// The state of a rank whose strands wait for this.
 inline RankWait::State state_of(std::span<const Waiting> strands) {
   return strands[0].only_asks ? RankWait::State::asks : RankWait::State::waits;
 }

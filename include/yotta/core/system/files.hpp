@@ -326,7 +326,7 @@ inline void expect_writable(const std::filesystem::path& path, Where where = Whe
     return;
   }
   if (std::filesystem::is_directory(path))
-    fail(where, "{}: this is a folder, and a file is to be written", path.string());
+    fail(where, "{} is a folder: give the path of a file to write", path.string());
   const AtomicFile probe(path, where);
 }
 

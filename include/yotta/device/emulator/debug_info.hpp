@@ -216,7 +216,7 @@ class Sites {
   void look_up(std::vector<uint32_t> sites) {
     std::erase_if(sites,
                   [&](uint32_t site) { return (site & by_where) != 0 || lines_.count(site) > 0; });
-    constexpr size_t at_once = 200;  // a command line has its limits
+    constexpr size_t at_once = 200;  // the length of a command line is limited
     for (size_t begin = 0; begin < sites.size(); begin += at_once)
       ask({sites.begin() + static_cast<std::ptrdiff_t>(begin),
            sites.begin() + static_cast<std::ptrdiff_t>(std::min(begin + at_once, sites.size()))});

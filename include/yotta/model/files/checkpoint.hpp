@@ -282,7 +282,7 @@ TransformerConfig load_config(const std::string& folder, Where where) {
 void expect_same_model(const std::string& source, const TransformerConfig& saved,
                        const TransformerConfig& asked, Where where) {
   if (saved.dialect != asked.dialect)
-    fail(where, "{} holds a {} model, and a {} model is to be loaded", source, name(saved.dialect),
+    fail(where, "{} holds a {} model; expected a {} model", source, name(saved.dialect),
          name(asked.dialect));
   constexpr std::pair<const char*, int64_t TransformerConfig::*> sizes[] = {
       {"layers", &TransformerConfig::layers},
@@ -294,8 +294,8 @@ void expect_same_model(const std::string& source, const TransformerConfig& saved
       {"vocabulary", &TransformerConfig::vocabulary}};
   for (const auto& [what, size] : sizes)
     if (saved.*size != asked.*size)
-      fail(where, "{} holds a model of {} = {}, and one of {} is to be loaded", source, what,
-           saved.*size, asked.*size);
+      fail(where, "{} holds a model with {} = {}; expected {}", source, what, saved.*size,
+           asked.*size);
   if (saved.tied != asked.tied)
     fail(where,
          "{} holds a model whose output matrix is {} the token table, unlike the one asked "
@@ -304,8 +304,8 @@ void expect_same_model(const std::string& source, const TransformerConfig& saved
   const MixtureConfig &theirs = saved.mixture, &ours = asked.mixture;
   if (theirs.experts != ours.experts || (ours.experts > 0 && theirs.top_k != ours.top_k))
     fail(where,
-         "{} holds a model of {} experts, {} for a token, and one of {}, {} for a token, is "
-         "to be loaded",
+         "{} holds a model of {} experts, {} for each token; expected {} experts, {} for each "
+         "token",
          source, theirs.experts, theirs.top_k, ours.experts, ours.top_k);
 }
 
