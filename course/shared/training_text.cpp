@@ -45,7 +45,7 @@ Text own_text(const std::string& root) {
   if (!std::filesystem::exists(file)) {
     text = course_text(root);
     if (std::string_view(rank) == "0")
-      replace_file(file, fmt::format("{}\n{}", text.files, text.bytes));
+      write_file(file, fmt::format("{}\n{}", text.files, text.bytes));
     return text;
   }
   text.bytes = read_file(file);
