@@ -34,7 +34,8 @@ std::string version() {
   return ending.output.substr(0, ending.output.find('\n'));
 }
 
-// Grades each starter with a line more, as a submission is graded: that installs and builds all that is needed.
+// Grades each starter with a line more, as a submission is graded: that installs and builds all
+// that is needed.
 std::string setup_script(const std::vector<Exercise>& exercises) {
   std::string text =
       "#!/bin/sh\n# Installs what grading needs and builds the graders, once.\nset -eu\n"

@@ -92,7 +92,8 @@ class Object {
   std::map<uint64_t, std::map<uint64_t, Place>> places_;  // by section and offset
 };
 
-// An archive is "!<arch>\n", and then for each member 60 characters, of which 48 to 57 are its size.
+// An archive is "!<arch>\n", and then for each member 60 characters, of which 48 to 57 are its
+// size.
 void add_archive(const std::string& path, Callers& callers) {
   const std::string bytes = read_text(path);
   const std::string_view all = bytes;

@@ -60,8 +60,8 @@ Verdict look_at(Exercise exercise, const std::string& file, Look look) {
   return grade_file(exercise, file);
 }
 
-// Where exercise.json asks for AddressSanitizer, what has earned points is run under it too, after the verdict: so nobody waits
-// for the second look to see what the first has found.
+// Where exercise.json asks for AddressSanitizer, what has earned points is run under it too, after
+// the verdict: so nobody waits for the second look to see what the first has found.
 bool looks_twice(const Exercise& exercise, const CheckOptions& options, const Verdict& first) {
   return exercise.asan && !options.asan && !options.no_asan && can_instrument() &&
          first.grade.points > 0;

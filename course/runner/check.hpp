@@ -9,11 +9,11 @@ namespace runner {
 struct CheckOptions {
   std::string name;  // "10", "10.3", "collectives"; empty: everything that was begun
   std::string file;  // grade this file; the default is work/NN_topic/<header>
-  std::string
-      json;  // write the verdict to this file too; "-": to standard output, and the rest to standard error
+  // Write the verdict to this file too; "-": to standard output, and the rest to standard error.
+  std::string json;
   std::string variant;  // the key of other numbers and sentences; empty: none
-  bool verbose =
-      false;  // show every failure, all that the compiler said and all that the program printed
+  // Show every failure, all that the compiler said and all that the program printed.
+  bool verbose = false;
   bool asan = false;     // under AddressSanitizer
   bool no_asan = false;  // not even where exercise.json asks for it, in a second look
   bool hint = false;     // show the next hint of the first open task instead

@@ -52,8 +52,9 @@ void pack(const std::string& archive) {
   fmt::print("{} holds {} files; hand it in.\n", archive, command.size() - words);
 }
 
-// Without what a platform adds: Moodle names what it was handed "Ann Lee_123_assignsubmission_file", Canvas "leeann_45_678_NAME",
-// with LATE after the first word for who was.
+// Without what a platform adds: Moodle names what it was handed "Ann
+// Lee_123_assignsubmission_file", Canvas "leeann_45_678_NAME", with LATE after the first word for
+// who was.
 std::string without_tail(const std::string& name) {
   static const std::regex tail(R"((_LATE)?(_\d+_assignsubmission_file.*|_\d+_\d+_.*)$)");
   return std::regex_replace(name, tail, "");
@@ -75,7 +76,8 @@ bool is_wanted(const fs::path& name) {
          name.filename() == ".state.json";
 }
 
-// A name in a zip that may become a file below a folder, and that unzip does not take for a pattern.
+// A name in a zip that may become a file below a folder, and that unzip does not take for a
+// pattern.
 bool is_harmless(const fs::path& name) {
   const bool leads_out = std::find(name.begin(), name.end(), "..") != name.end();
   return !leads_out && !name.is_absolute() &&
@@ -93,7 +95,8 @@ std::vector<std::string> wanted_in_zip(const fs::path& archive) {
   return names;
 }
 
-// unzip writes no file itself: what a member holds comes through a pipe, and a link is then no link.
+// unzip writes no file itself: what a member holds comes through a pipe, and a link is then no
+// link.
 void unpack_zip(const fs::path& archive, const fs::path& folder) {
   const std::vector<std::string> names = wanted_in_zip(archive);
   if (names.size() > most_files)
@@ -134,8 +137,9 @@ void expect_whole(const fs::path& archive) {
     throw std::runtime_error("it is damaged: " + ending.output.substr(0, ending.output.find('\n')));
 }
 
-// Of a file that is too large one block more comes than `grade` takes, which says so; the others come whole.
-// Links in an archive stay links, which `grade` refuses if they lead out; tar itself follows none and drops "..".
+// Of a file that is too large one block more comes than `grade` takes, which says so; the others
+// come whole. Links in an archive stay links, which `grade` refuses if they lead out; tar itself
+// follows none and drops "..".
 void unpack(const fs::path& archive, const fs::path& folder) {
   fs::create_directories(folder);
   std::vector<std::string> command = {
@@ -208,7 +212,8 @@ struct Archive {
   std::string student;
 };
 
-// Those that lie in the folder are named after the student; of those one folder deeper that folder is.
+// Those that lie in the folder are named after the student; of those one folder deeper that folder
+// is.
 std::vector<Archive> archives_in(const std::string& folder) {
   std::vector<Archive> all;
   for (const auto& entry : fs::directory_iterator(folder)) {

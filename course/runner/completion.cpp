@@ -25,7 +25,8 @@ std::string follows(const std::string& verb) {
   return verb == "test" ? "release clang asan tsan" : "";
 }
 
-// The same in both shells. Tasks are offered where a number was begun: all of them would fill the screen.
+// The same in both shells. Tasks are offered where a number was begun: all of them would fill the
+// screen.
 constexpr const char* lists = R"shell(
 _yotta_folders() { (cd "$1/$2" 2>/dev/null && for each in [0-9][0-9]_*/; do echo "${each%%_*}" "${each%/}"; done); }
 _yotta_exercises() { _yotta_folders "$1" exercises; }

@@ -66,7 +66,8 @@ struct Exercise {
   std::vector<Task> tasks;
   std::vector<Wrong> wrong;
   std::vector<Choice> choices;
-  // The solutions ("library", or of right/ and wrong/) that are right under other choices: "10.way=2 10.own=1".
+  // The solutions ("library", or of right/ and wrong/) that are right under other choices:
+  // "10.way=2 10.own=1".
   std::map<std::string, std::string> right_under;
   std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 

@@ -112,7 +112,8 @@ Earned earned_in(const Task& task, const std::vector<CaseResult>& cases, bool wo
   return {others_passed ? all.points : by_work.points, all.of};
 }
 
-// Of the tasks that this one needs and that are not solved, the first that waits for no other; empty: none.
+// Of the tasks that this one needs and that are not solved, the first that waits for no other;
+// empty: none.
 std::string first_to_mend(const Task& task, const std::vector<TaskResult>& all) {
   const auto needed_and_open = [](const Task& by, const TaskResult& other) {
     return !other.solved && has(by.needs, other.task.id);
@@ -126,7 +127,8 @@ std::string first_to_mend(const Task& task, const std::vector<TaskResult>& all) 
   return "";
 }
 
-// A task that needs another which is not solved may fail for that one's mistakes: its messages say so before all else.
+// A task that needs another which is not solved may fail for that one's mistakes: its messages say
+// so before all else.
 void say_what_to_mend_first(Grade& grade) {
   for (TaskResult& result : grade.tasks)
     if (!result.solved) result.mend_first = first_to_mend(result.task, grade.tasks);

@@ -320,8 +320,8 @@ void expect_points(const Exercise& exercise, const fs::path& out, const fs::path
                                          exercise.id, complete ? "all" : "0"));
 }
 
-// The starter has no points, and the answer, which the tree does not have, has all. `open`: exercises with a part that no library
-// holds, whose lessons stop there.
+// The starter has no points, and the answer, which the tree does not have, has all. `open`:
+// exercises with a part that no library holds, whose lessons stop there.
 void check_tree(const std::vector<Exercise>& exercises, const std::set<std::string>& open,
                 const fs::path& out) {
   const RunFolder answers(YOTTA_BUILD_DIR "/handouts");

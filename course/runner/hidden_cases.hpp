@@ -1,5 +1,5 @@
-// Cases that students have not seen (`./yotta grade --hidden DIR`) are a part of the build while a class is graded, and not
-// longer: also when that run was killed.
+// Cases that students have not seen (`./yotta grade --hidden DIR`) are a part of the build while a
+// class is graded, and not longer: also when that run was killed.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace runner {
 
-// While it lives, the build has the cases of a folder beside the exercises' own; "": none. Waits until no other lives: two
-// classes that are graded at once would get each other's cases.
+// While it lives, the build has the cases of a folder beside the exercises' own; "": none. Waits
+// until no other lives: two classes that are graded at once would get each other's cases.
 class HiddenCases {
  public:
   explicit HiddenCases(const std::string& folder, const std::string& build = YOTTA_BUILD_DIR);

@@ -160,7 +160,8 @@ class Session {
     grading_.emplace(words, !id.empty());
   }
 
-  // Where exercise.json asks for AddressSanitizer, a file that has earned points is looked at once more behind its verdict.
+  // Where exercise.json asks for AddressSanitizer, a file that has earned points is looked at once
+  // more behind its verdict.
   void take_verdict() {
     Event event = grading_->verdict();
     event.kind = graded_.empty() ? Event::Kind::graded_all : Event::Kind::graded;

@@ -38,8 +38,8 @@ size_t item_words(const std::string& line) {
   return line.starts_with("- ") ? 2 : 0;
 }
 
-// Lines of at most `width` characters, broken at blanks; what follows is indented as the line itself,
-// or as the words of an item; under a table's row a little.
+// Lines of at most `width` characters, broken at blanks; what follows is indented as the line
+// itself, or as the words of an item; under a table's row a little.
 void wrap(const std::string& line, int width, Lines& out) {
   const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
   const size_t first = blanks > 0 ? blanks : is_row(line) ? 4 : item_words(line);

@@ -38,8 +38,8 @@ constexpr bool sanitized = false;
 // What is only reserved is no memory, but the tables that name its pages are.
 constexpr int64_t addresses_per_byte = 16;
 
-// The library switches stacks without a word to AddressSanitizer, whose report is made readable by us: it can start no
-// program here. Frames of the library have no frame pointers.
+// The library switches stacks without a word to AddressSanitizer, whose report is made readable by
+// us: it can start no program here. Frames of the library have no frame pointers.
 constexpr const char* asan_options =
     "detect_leaks=0:detect_stack_use_after_return=0:symbolize=0:fast_unwind_on_malloc=0:"
     "handle_abort=0:quarantine_size_mb=64:allocator_may_return_null=0:color=never";

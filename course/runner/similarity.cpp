@@ -79,7 +79,8 @@ void winnow(const std::vector<Token>& tokens, Fingerprints& prints) {
   }
 }
 
-// The lines that the starter does not have, by their numbers. What holds no word, such as a brace, belongs to the line before.
+// The lines that the starter does not have, by their numbers. What holds no word, such as a brace,
+// belongs to the line before.
 std::map<int, std::string> own_lines(const std::string& text, const std::string& starter) {
   std::multiset<std::string> given;
   for (const std::string& line : lines_of(starter)) given.insert(trimmed(line));

@@ -1,8 +1,10 @@
 // `./yotta similarity DIR`: which submissions of a class share code.
 //
-//     a file's lines that the starter lacks ──► tokens: comments, blanks and line ends gone, each name the same "v"
+//     a file's lines that the starter lacks ──► tokens: comments, blanks and line ends gone, each
+//     name the same "v"
 //                                           ──► a hash of every `gram` tokens in a row
-//                                           ──► fingerprints: of every `window` hashes in a row the least
+//                                           ──► fingerprints: of every `window` hashes in a row the
+//                                           least
 //
 // Two copies that share gram + window - 1 tokens in a row share a fingerprint, wherever it stands
 // and however names were changed. What the starter holds does not count. Like solutions of a short
@@ -25,7 +27,8 @@ struct Fingerprints {
   std::map<uint64_t, std::set<int>> lines;  // of each fingerprint, where it stands
   std::map<int, std::string> text;          // the student's lines
 };
-// Of what a student has written: the lines that the starter does not have, wherever they stand, marks or no marks.
+// Of what a student has written: the lines that the starter does not have, wherever they stand,
+// marks or no marks.
 Fingerprints fingerprints_of(const std::string& text, const std::string& starter);
 
 // All fingerprints that the text of a starter could have: shared by everybody, and nobody's copy.

@@ -118,8 +118,8 @@ constexpr Compiler compiler = Compiler::clang;
 constexpr Compiler compiler = Compiler::gcc;
 #endif
 
-// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp. Compiled apart, so that what
-// is graded does not depend on it.
+// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp.
+// Compiled apart, so that what is graded does not depend on it.
 std::vector<Refusal> refused_constants(const Measure& measure, const std::string& file,
                                        const std::string& folder, Words command) {
   const std::string text =

@@ -37,8 +37,8 @@ BuildCommands commands_for(const std::string& listed, const std::string& object,
                            const std::string& program, const std::string& solution,
                            const std::string& folder);
 
-// The compiled library that a program is linked with, of the words that link it. In a tree of `./yotta handout` it lies outside
-// of the build.
+// The compiled library that a program is linked with, of the words that link it. In a tree of
+// `./yotta handout` it lies outside of the build.
 Words archives_of(const Words& link);
 
 // What a student's program is held against.
@@ -49,7 +49,8 @@ struct Grader {
 // Up to date. Throws CouldNotGrade when it cannot be built: then the fault is not the student's.
 Grader build_grader(const Exercise& exercise);
 
-// Can this build run a student's code under AddressSanitizer? Not where the compiler has none, and not in a sanitizer's tier.
+// Can this build run a student's code under AddressSanitizer? Not where the compiler has none, and
+// not in a sanitizer's tier.
 bool can_instrument();
 
 struct Built {
@@ -57,9 +58,10 @@ struct Built {
   std::string log;      // of the compiler
   std::string refused;  // why: see course/runner/vet.hpp
 };
-// After build_grader. Text and object are vetted before they are linked. A text that does not compile is not refused, for a
-// bracket too many looks like code in the wrong place; but lines for the preprocessor are judged before it is compiled.
-// Under AddressSanitizer (exercise.asan) the object that was vetted is compiled once more, instrumented.
+// After build_grader. Text and object are vetted before they are linked. A text that does not
+// compile is not refused, for a bracket too many looks like code in the wrong place; but lines for
+// the preprocessor are judged before it is compiled. Under AddressSanitizer (exercise.asan) the
+// object that was vetted is compiled once more, instrumented.
 Built build_solution(const Exercise& exercise, const std::string& file, const RunFolder& folder);
 
 }  // namespace runner

@@ -37,7 +37,8 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return end.first == outer.end();
 }
 
-// The folder of an exercise: the first of the two places that is there, or where its file lies alone; empty: none.
+// The folder of an exercise: the first of the two places that is there, or where its file lies
+// alone; empty: none.
 fs::path exercise_folder(const fs::path& student, const Exercise& exercise) {
   std::error_code ignored;
   for (const fs::path& place : {student / exercise.id, student / "work" / exercise.id})

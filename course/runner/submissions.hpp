@@ -1,5 +1,5 @@
-// What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, the same below DIR/STUDENT/work, or without the folder
-// NN_topic: no two exercises have a file of one name.
+// What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, the same below DIR/STUDENT/work,
+// or without the folder NN_topic: no two exercises have a file of one name.
 //
 // A student's folder comes from a stranger. Only regular files that lie in it are read: a link that
 // leads elsewhere, a pipe or a file of many megabytes is refused, and so is a link to another

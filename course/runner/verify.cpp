@@ -20,7 +20,8 @@ namespace {
 constexpr double build_seconds = 1800, proof_seconds = 600;
 constexpr const char* program = YOTTA_BUILD_DIR "/tests/course/exercise_proof";
 
-// Is there a file to compile? One that exercise.json names and that is missing is a proof that fails, and no target of Ninja's.
+// Is there a file to compile? One that exercise.json names and that is missing is a proof that
+// fails, and no target of Ninja's.
 bool has_other_solutions(const Exercise& exercise) {
   for (const char* folder : {"wrong", "right"}) {
     const fs::path place = fs::path(exercise.folder) / folder;

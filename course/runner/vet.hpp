@@ -65,9 +65,10 @@ Measure measure_of(const Exercise& exercise);
 // What is wrong with a student's text.
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure);
 
-// For the compiler, before it sees a student's file: a header by which it tells uses of the library's constexpr functions that
-// the exercise is about, and of those that call them; empty: there are none. Of the headers among `dependencies`, the
-// compiler's list of what the file includes: no other can be used.
+// For the compiler, before it sees a student's file: a header by which it tells uses of the
+// library's constexpr functions that the exercise is about, and of those that call them; empty:
+// there are none. Of the headers among `dependencies`, the compiler's list of what the file
+// includes: no other can be used.
 enum class Compiler { gcc, clang };
 std::string header_of_constants(const Measure& measure, const std::string& dependencies,
                                 Compiler compiler);

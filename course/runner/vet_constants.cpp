@@ -1,10 +1,13 @@
-// What the compiler computes leaves no symbol: `constexpr auto t = ring_bytes_sent(4, 0, 10, 8);` above the student's own
-// function of this name calls the library's. So the compiler itself says which function a name means.
+// What the compiler computes leaves no symbol: `constexpr auto t = ring_bytes_sent(4, 0, 10, 8);`
+// above the student's own function of this name calls the library's. So the compiler itself says
+// which function a name means.
 //
-//     GCC      the library's are declared again with [[deprecated]], and a warning at a line of the student's is a use
-//     Clang    ignores that behind a definition. So the student's lines, and no header, are read with other names for these
-//              functions (a macro each): the student's own are defined under the new name, the library's are not there,
-//              and an error about such a name is a use
+//     GCC      the library's are declared again with [[deprecated]], and a warning at a line of the
+//              student's is a use
+//     Clang    ignores that behind a definition. So the student's lines, and no header, are read
+//              with other names for these functions (a macro each): the student's own are defined
+//              under the new name, the library's are not there, and an error about such a name is a
+//              use
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -190,7 +193,8 @@ std::string renamed(const std::vector<ConstexprFunction>& functions,
   return text;
 }
 
-// "error: use of undeclared identifier 'f_of_the_student'": f; of GCC's warning: the path behind the mark; "": neither.
+// "error: use of undeclared identifier 'f_of_the_student'": f; of GCC's warning: the path behind
+// the mark; "": neither.
 std::string used_in(const std::string& line) {
   const size_t is = line.find("is deprecated: " + std::string(deprecated_as)),
                end = line.find(renamed_with);

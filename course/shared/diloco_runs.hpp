@@ -12,8 +12,8 @@
 
 namespace yotta {
 
-// Workers in four cities, one chip each: of one continent, or two on each side of an ocean. A fifth chip, in worker
-// 0's city, is the server of the asynchronous run.
+// Workers in four cities, one chip each: of one continent, or two on each side of an ocean. A fifth
+// chip, in worker 0's city, is the server of the asynchronous run.
 inline constexpr int diloco_workers = 4;
 
 enum class DilocoKind { ddp, diloco, asynchronous, gossip };
@@ -25,8 +25,8 @@ struct DilocoMethod {
   bool ocean = false;  // the same losses and bytes, and other seconds
 };
 
-// DDP, plain means of weights, DiLoCo with two H, streaming, 8 and 4 bits, asynchronous, gossip; over
-// an ocean DDP and DiLoCo.
+// DDP, plain means of weights, DiLoCo with two H, streaming, 8 and 4 bits, asynchronous, gossip;
+// over an ocean DDP and DiLoCo.
 std::vector<DilocoMethod> diloco_methods();
 
 struct DilocoSizes {
@@ -36,8 +36,9 @@ struct DilocoSizes {
   double rate = 1e-3;
 };
 
-// After some steps of worker 0: what it has sent since the start (of means, those that have arrived), when that was, and the loss on the kept text. That of
-// the asynchronous run is of the server's weights, once all workers have ended their round.
+// After some steps of worker 0: what it has sent since the start (of means, those that have
+// arrived), when that was, and the loss on the kept text. That of the asynchronous run is of the
+// server's weights, once all workers have ended their round.
 struct DilocoPoint {
   int64_t step;
   double megabytes, seconds, loss;

@@ -24,7 +24,8 @@
 #include "yotta/core/cpu/block_cache.hpp"
 #include "yotta/core/exercise.hpp"
 
-// There is one when the solution is instrumented (`./yotta check --asan`), else its address is null.
+// There is one when the solution is instrumented (`./yotta check --asan`), else its address is
+// null.
 extern "C" [[gnu::weak]] void __asan_init();
 
 namespace {

@@ -73,8 +73,8 @@ inline std::vector<int> ranks(const std::vector<int>& usual) {
   return and_one_more(usual, "ranks", 5, 7);
 }
 
-// Which of a choice's sentences the statement tells ("choices" in exercise.json), from 1; 0: as the usual statement has it.
-// The runner sets the variable: see course/runner/variant.hpp.
+// Which of a choice's sentences the statement tells ("choices" in exercise.json), from 1; 0: as the
+// usual statement has it. The runner sets the variable: see course/runner/variant.hpp.
 inline int told(const std::string& choice) {
   const char* const all = std::getenv("YOTTA_TOLD");
   const std::string text = all == nullptr ? "" : all, name = " " + choice + "=";

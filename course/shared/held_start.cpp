@@ -1,6 +1,7 @@
-// A small program in front of a large one: it starts in less than a millisecond, holds a scheduler's
-// signals, and becomes the program of its own name and "_program". The large one's libraries take
-// some tens of milliseconds to load, and until then SIGTERM or SIGUSR1 would be its end.
+// A small program in front of a large one: it starts in less than a millisecond, holds a
+// scheduler's signals, and becomes the program of its own name and "_program". The large one's
+// libraries take some tens of milliseconds to load, and until then SIGTERM or SIGUSR1 would be its
+// end.
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,11 +1,11 @@
-// The live picture of `train`: who takes part in a run, dying and healing, with the loss on top. It is drawn anew after
-// each step and whenever an epoch begins.
+// The live picture of `train`: who takes part in a run, dying and healing, with the loss on top. It
+// is drawn anew after each step and whenever an epoch begins.
 //
 //     --live               in the terminal, in place; nothing where stderr is none
 //     --live-page FILE     a page that a browser loads again every second, until the run has ended
 //
-// Whoever is rank 0 draws: when its process dies, the next one goes on. The page is written by rename, so a browser
-// never sees half of one.
+// Whoever is rank 0 draws: when its process dies, the next one goes on. The page is written by
+// rename, so a browser never sees half of one.
 #pragma once
 
 #include <chrono>

@@ -2,7 +2,8 @@
 // place, dying and healing. While it trains, or from the log that `./yotta train ... --json
 // run.json` writes.
 //
-//     ./yotta train --tolerate 1 ... --live               in a terminal, while it trains (live_picture.hpp)
+//     ./yotta train --tolerate 1 ... --live               in a terminal, while it trains
+//                                                         (live_picture.hpp)
 //     ./yotta train --tolerate 1 ... --live-page run.html a page, while it trains
 //     ./yotta lesson 30 -- --log run.json --live 1        in a terminal, step by step
 //     ./yotta lesson 30 -- --log run.json --html run.html a page that plays it
@@ -45,7 +46,8 @@ std::string survival_text(const Survival& run, size_t columns);
 // All of it: a picture, and a page that plays it.
 std::string survival_svg(const Survival& run);
 std::string survival_html(const Survival& run);
-// A page with `words` above the picture. While the run goes on, a browser loads it again every second.
+// A page with `words` above the picture. While the run goes on, a browser loads it again every
+// second.
 std::string live_html(const Survival& run, const std::string& words, bool goes_on);
 
 }  // namespace yotta

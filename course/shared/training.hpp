@@ -139,9 +139,9 @@ struct TrainingFigures {
   std::string sample_before, sample_after;
 };
 
-// Trains; calls `on_step` on rank 0 after each step, and when an epoch begins. The same losses for any layout of ranks, to
-// rounding. Errors: everything that the text, the folders, the sizes or the run itself can have
-// wrong, in words.
+// Trains; calls `on_step` on rank 0 after each step, and when an epoch begins. The same losses for
+// any layout of ranks, to rounding. Errors: everything that the text, the folders, the sizes or the
+// run itself can have wrong, in words.
 TrainingFigures run_training(const TrainingPlan& plan,
                              const std::function<void(const StepFigures&)>& on_step);
 

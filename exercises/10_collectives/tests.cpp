@@ -16,7 +16,8 @@ namespace {
 constexpr double untouched = -77;  // what output buffers hold before
 constexpr int64_t slack = 8;       // elements behind each output, to see who writes past the end
 
-// What the statement of a variant tells: whose chunk is whose, and which way round the ring goes; 0: either way is right.
+// What the statement of a variant tells: whose chunk is whose, and which way round the ring goes;
+// 0: either way is right.
 int chunk_of(int rank, int p) { return wrap(rank + std::max(0, exercise::told("10.own") - 1), p); }
 int way_told() { return std::array{0, 1, -1}.at(static_cast<size_t>(exercise::told("10.way"))); }
 
@@ -228,7 +229,8 @@ Verdict try_all_reduce(int p, int64_t n, ReduceOp op) {
   return {};
 }
 
-// Elements that a rank sends on one way round, when all chunks but that of rank `other` pass through its hands.
+// Elements that a rank sends on one way round, when all chunks but that of rank `other` pass
+// through its hands.
 int64_t all_but(int other, int64_t n, int p) { return n - chunk_count(n, p, chunk_of(other, p)); }
 
 // "rank 0 sent 48 elements in 3 messages; a ring sends 24 in 6"
@@ -249,8 +251,9 @@ constexpr const char* about_the_way =
     "which "
     "in the statement";
 
-// An all_gather may go either way round, and keeps its neighbour's chunk: the next rank's (1), or the previous one's (-1). The
-// verdict on one of the two, if it is right there on all ranks; else that on the first. Where one is told, it is the only one.
+// An all_gather may go either way round, and keeps its neighbour's chunk: the next rank's (1), or
+// the previous one's (-1). The verdict on one of the two, if it is right there on all ranks; else
+// that on the first. Where one is told, it is the only one.
 template <class Trial>
 Verdict either_way(Trial trial) {
   if (way_told() == 0) {
@@ -262,7 +265,8 @@ Verdict either_way(Trial trial) {
   return verdict;
 }
 
-// What a rank receives in a reduce_scatter tells the way round: all but the chunk that begins with it.
+// What a rank receives in a reduce_scatter tells the way round: all but the chunk that begins with
+// it.
 Verdict compare_arrivals(const std::vector<Traffic>& traffic, int64_t n) {
   const int p = static_cast<int>(traffic.size());
   for (int r = 0; r < p && way_told() != 0; ++r) {

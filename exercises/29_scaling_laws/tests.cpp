@@ -449,7 +449,8 @@ TEST_CASE("29.6: energy, of all chips") {
   }
 }
 
-// Llama 3 405B: 15.6e12 tokens. The library says how long so many chips take, and how long one less.
+// Llama 3 405B: 15.6e12 tokens. The library says how long so many chips take, and how long one
+// less.
 TEST_CASE("29.7: as few chips as end in time") {
   for (const double days : {30.0, 54.0, 90.0}) {
     const double N = 405e9, D = 15.6e12, seconds = 86400 * days, rate = 989e12 * 0.4;

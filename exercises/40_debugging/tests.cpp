@@ -233,7 +233,8 @@ TEST_CASE("40.6: the norm is the whole gradient's, on any mesh") {
 
 namespace {
 
-// The checkpoint that p ranks save, each two shards; the last rank comes late. `waited`: nobody went on before it.
+// The checkpoint that p ranks save, each two shards; the last rank comes late. `waited`: nobody
+// went on before it.
 Files saved_by(int p, bool& waited) {
   std::vector<Files> by_rank(static_cast<size_t>(p));
   std::atomic<int> begun{0};

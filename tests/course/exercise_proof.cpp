@@ -121,7 +121,8 @@ bool concerns(const Task& task, const std::vector<std::string>& wrong) {
                                             [&](const auto& id) { return has(wrong, id); });
 }
 
-// A mistake shows under its own task. Elsewhere only under tasks that need it, and there it says what to mend first.
+// A mistake shows under its own task. Elsewhere only under tasks that need it, and there it says
+// what to mend first.
 void check_blame(const Wrong& wrong, const Grade& grade) {
   const std::vector<std::string> mistaken = tasks_of_mistake(wrong);
   if (mistaken.empty()) return;

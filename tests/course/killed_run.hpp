@@ -1,7 +1,9 @@
 // `train --comm tcp` whose ranks are killed from outside, with kill -9, when it has printed a step.
 //
-//     const KilledRun run = run_and_kill({train, "--comm", "tcp", ...}, folder, {{15, {0, 3}}, {40, {1}}});
-//     run.killed[0]    the step that was printed when ranks 0 and 3 were killed: 15 or a little more
+//     const KilledRun run = run_and_kill({train, "--comm", "tcp", ...}, folder, {{15, {0, 3}}, {40,
+//     {1}}});
+//     run.killed[0]    the step that was printed when ranks 0 and 3 were killed: 15 or a little
+//                      more
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// `train --recover reroute`: replicas of a pipeline go on without single ranks, on threads and as processes that are
-// killed.
+// `train --recover reroute`: replicas of a pipeline go on without single ranks, on threads and as
+// processes that are killed.
 #include <doctest/doctest.h>
 
 #include <cmath>

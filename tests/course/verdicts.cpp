@@ -1,4 +1,5 @@
-// Points, messages and compile errors of `./yotta check`, from records and logs that are made up here.
+// Points, messages and compile errors of `./yotta check`, from records and logs that are made up
+// here.
 #include "runner/memory_error.hpp"
 #include "runner/salvage.hpp"
 #include "runner/verdict.hpp"

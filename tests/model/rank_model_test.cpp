@@ -11,7 +11,8 @@ using namespace yotta;
 
 namespace {
 
-// What a checkpoint relies on: one tensor for each parameter, and the serial model's names, shapes and values.
+// What a checkpoint relies on: one tensor for each parameter, and the serial model's names, shapes
+// and values.
 void check_model(RankModel& model, const Communicator& world, const Transformer& serial) {
   const std::vector<ParameterPtr> own = model.parameters(), whole = parameters(serial.stack());
   REQUIRE(own.size() == model.held().size());

@@ -1,5 +1,6 @@
-// Replicas of a pipeline without some of their ranks train the model of a single rank: losses, gradient norms, the first
-// gradients, and all weights after three steps of AdamW with clipping, in double.
+// Replicas of a pipeline without some of their ranks train the model of a single rank: losses,
+// gradient norms, the first gradients, and all weights after three steps of AdamW with clipping, in
+// double.
 #include "yotta/model/rerouted_model.hpp"
 
 #include <doctest/doctest.h>
