@@ -83,7 +83,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
 }
 
 TEST_CASE("the tour's first steps: the losses of one rank on four, and they fall") {
-  const Outcome outcome = run(from_ctest("YOTTA_FIRST_STEPS"), "");
+  const Outcome outcome = outcome_of(from_ctest("YOTTA_FIRST_STEPS"), "");
   CAPTURE(outcome.text);
   CHECK(outcome.status == 0);
   double last = INFINITY;
