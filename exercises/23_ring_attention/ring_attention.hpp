@@ -20,8 +20,8 @@
 //
 // Backward: k and v go round again, and dk and dv follow them: each rank adds what it finds to the
 // sum that comes from the left, and sends it on. What the keys' owner finds stays there; so the sum
-// starts at its right neighbour, and is home after cp - 1 hops. With bf16 inputs all that travels is bf16; the parts of o,
-// and what a rank finds, are f32, and dk and dv are rounded once per hop.
+// starts at its right neighbour, and is home after cp - 1 hops. With bf16 inputs all that travels
+// is bf16; the parts of o, and what a rank finds, are f32, and dk and dv are rounded once per hop.
 //
 // Cost per rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1).
 // FLOPs: 2 B H d T^2/cp forward, the same on every rank; with contiguous parts the last rank would
