@@ -70,7 +70,7 @@ struct Counting : EpochMember {
     while (count < last) {
       if (is_told(sleeps))  // place 1 for longer than place 0
         std::this_thread::sleep_for(std::chrono::seconds(2 * self.place + 1));
-      if (is_told(computes)) compute(1.2);
+      if (is_told(computes)) compute(1.5);
       if (is_told(deaths)) raise(SIGKILL);
       if (is_told(stops)) raise(SIGSTOP);
       std::vector<int64_t> ones = {1};
@@ -204,9 +204,9 @@ TEST_CASE(
   const std::string said = stderr_of([&] { CHECK(deaths(1).result.status == 128 + SIGKILL); });
   CHECK(
       contains(said, "rank 1 has not come to epoch 2 within 1 s, uses no CPU time, and is killed"));
-  // Place 1 computes for three times the patience.
+  // Place 1 computes for twice the patience.
   const Counted busy =
-      counted(2, 1, " 0 0 3,", {.most_deaths = 1, .patience = 0.4}, "", "", " 1 0 3,");
+      counted(2, 1, " 0 0 3,", {.most_deaths = 1, .patience = 0.7}, "", "", " 1 0 3,");
   CHECK((busy.result.status == 0 && busy.log.starts_with("6 by ")));
 }
 
