@@ -25,7 +25,8 @@ Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
   Words words = {"cmake", "--build", YOTTA_BUILD_DIR, "--target"};
   words.insert(words.end(), targets.begin(), targets.end());
   words.insert(words.end(), ninja_options.begin(), ninja_options.end());
-  return run_limited(words, build_seconds);
+  // A list of commands is longer than what a program may print.
+  return run_limited(words, build_seconds, 1 << 24);
 }
 
 bool says(const Ending& ending, const char* words) {

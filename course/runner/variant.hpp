@@ -1,8 +1,8 @@
 // Variants: from one key, of a term or of a student, come other numbers of the cases and other
 // sentences of the statement.
 //
-//     numbers      seeds, sizes, numbers of ranks: cases ask exercise::variant() for them, and right
-//                  solutions stay right
+//     numbers      seeds, sizes, numbers of ranks: cases ask exercise::variant() for them, and
+//                  right solutions stay right
 //     sentences    "choices" of exercise.json: the ring goes the other way, rank r's chunk is
 //                  chunk r + 1; a solution for another key is wrong
 //

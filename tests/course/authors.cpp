@@ -84,7 +84,7 @@ class Programs {
     const std::string target = fmt::format("exercise_{}_library", other);
     return run_limited(
                {"cmake", "--build", YOTTA_BUILD_DIR, "--target", target, "--", "-t", "commands"},
-               longest_wait)
+               longest_wait, 1 << 24)
         .output;
   }
   // With the new exercise's file in the place of the other's.

@@ -41,7 +41,7 @@ namespace yotta {
 namespace detail {
 
 // A model, a batch and how they are to be spread. Each rule is a question, and an error for a "no".
-struct LayoutCandidate {
+struct Setup {
   TransformerConfig config;
   MeshShape shape;
   int64_t batch;
@@ -99,8 +99,8 @@ struct LayoutCandidate {
 
   // The same with something changed.
   template <class Change>
-  LayoutCandidate with(Change change) const {
-    LayoutCandidate other = *this;
+  Setup with(Change change) const {
+    Setup other = *this;
     change(other);
     return other;
   }
@@ -122,23 +122,18 @@ struct LayoutCandidate {
   void expect_sequences(Where where) const;
 };
 
-inline void LayoutCandidate::expect_divides(Where where) const {
-  yotta::expect_divides(config, shape.tp, where, [this](int tp) {
-    return works_with([tp](LayoutCandidate& s) { s.shape.tp = tp; });
-  });
+inline void Setup::expect_divides(Where where) const {
+  yotta::expect_divides(config, shape.tp, where,
+                        [this](int tp) { return works_with([tp](Setup& s) { s.shape.tp = tp; }); });
   if (has_tokens()) return;
-  const auto whole = [](LayoutCandidate& s) {
-    s.options.sequence_parallel = false, s.options.pieces = {};
-  };
+  const auto whole = [](Setup& s) { s.options.sequence_parallel = false, s.options.pieces = {}; };
   fail(where, "sequence parallelism cuts at least {} tokens among {} ranks of tp, not {}{}",
        shape.tp, shape.tp, sequence() / shape.cp, works_with(whole) ? ". Leave it out" : "");
 }
 
 template <class Keeps>
-std::string LayoutCandidate::nearest_cp(Keeps keeps) const {
-  const auto with_cp = [this](int cp) {
-    return with([cp](LayoutCandidate& s) { s.shape.cp = cp; });
-  };
+std::string Setup::nearest_cp(Keeps keeps) const {
+  const auto with_cp = [this](int cp) { return with([cp](Setup& s) { s.shape.cp = cp; }); };
   for (int cp = shape.cp; cp >= 1; --cp)
     if (with_cp(cp).works()) return fmt::format(". The nearest that works: cp {}", cp);
   for (int cp = shape.cp; cp >= 1; --cp)
@@ -146,50 +141,47 @@ std::string LayoutCandidate::nearest_cp(Keeps keeps) const {
   return "";
 }
 
-inline void LayoutCandidate::expect_context(Where where) const {
+inline void Setup::expect_context(Where where) const {
   if (!has_chunks())
     fail(where,
          "context parallelism cuts a sequence into 2 chunks for each of {} ranks, but {} tokens "
          "are not divisible by {}{}",
          shape.cp, sequence(), int64_t{2} * shape.cp,
-         nearest_cp([](const LayoutCandidate& s) { return s.has_chunks(); }));
+         nearest_cp([](const Setup& s) { return s.has_chunks(); }));
   if (!has_attention())
     fail(where, "context parallelism (cp {}) needs blockwise attention; plain works with cp 1",
          shape.cp);
   if (has_heads()) return;
   const int64_t heads = config.heads / shape.tp, kv_heads = config.kv_heads / shape.tp;
   const std::string nearest =
-      nearest_cp([](const LayoutCandidate& s) { return s.has_heads() && s.has_chunks(); });
-  const bool ring =
-      works_with([](LayoutCandidate& s) { s.options.context = ContextParallel::ring; });
+      nearest_cp([](const Setup& s) { return s.has_heads() && s.has_chunks(); });
+  const bool ring = works_with([](Setup& s) { s.options.context = ContextParallel::ring; });
   fail(where,
        "Ulysses gives each of {} ranks of cp whole heads, but {} query and {} key/value heads (on "
        "a rank of tp) are not both divisible by {}{}{}",
        shape.cp, heads, kv_heads, shape.cp, nearest, ring ? ", or ring attention" : "");
 }
 
-inline void LayoutCandidate::expect_attention(Where where) const {
+inline void Setup::expect_attention(Where where) const {
   if (has_attention_to_drop()) return;
   fail(where,
        "recomputing attention drops its T x T probabilities, which blockwise attention never "
        "keeps: nothing would be saved{}",
-       nearest_of({{"plain attention", works_with([](LayoutCandidate& s) {
-                      s.config.attention = AttentionKind::plain;
-                    })},
-                   {"recomputing all", works_with([](LayoutCandidate& s) {
-                      s.options.checkpoint.what = Recompute::all;
-                    })}}));
+       nearest_of({{"plain attention",
+                    works_with([](Setup& s) { s.config.attention = AttentionKind::plain; })},
+                   {"recomputing all",
+                    works_with([](Setup& s) { s.options.checkpoint.what = Recompute::all; })}}));
 }
 
 // As many stages as there are blocks for: with fewer chunks, or on fewer ranks.
-inline std::string LayoutCandidate::nearest_stages() const {
+inline std::string Setup::nearest_stages() const {
   const PipelinePlan plan = this->plan();
   const int64_t most = most_stages();
   const int64_t least = plan.folds() ? plan.stages(1) : 1;  // of a rank
   const bool fewer_chunks = !plan.folds() && most / shape.pp > 0;
   const int64_t pp = fewer_chunks ? shape.pp : std::max<int64_t>(1, most / least);
   const int64_t chunks = fewer_chunks ? most / shape.pp : plan.folds() ? plan.chunks : 1;
-  const bool tried = works_with([&](LayoutCandidate& s) {
+  const bool tried = works_with([&](Setup& s) {
     s.shape.pp = static_cast<int>(pp), s.options.chunks = static_cast<int>(chunks);
   });
   if (least > most) return "1F1B has one stage per rank";
@@ -201,10 +193,9 @@ inline std::string LayoutCandidate::nearest_stages() const {
   return fmt::format("The nearest that {}: {}", tried ? "works" : "keeps this rule", words);
 }
 
-inline void LayoutCandidate::expect_stages(Where where) const {
+inline void Setup::expect_stages(Where where) const {
   const auto by = [this](PipelineKind kind, int chunks) {
-    return works_with(
-        [&](LayoutCandidate& s) { s.options.schedule = kind, s.options.chunks = chunks; });
+    return works_with([&](Setup& s) { s.options.schedule = kind, s.options.chunks = chunks; });
   };
   const bool chunks = options.chunks > 1, folds = plan().folds();
   const int64_t least = int64_t{2} * shape.pp;  // microbatches of DualPipe
@@ -214,7 +205,7 @@ inline void LayoutCandidate::expect_stages(Where where) const {
         nearest_of({{folds ? "2 chunks" : "1 chunk", chunks && by(options.schedule, folds ? 2 : 1)},
                     {"interleaved 1F1B", chunks && by(PipelineKind::interleaved, options.chunks)},
                     {fmt::format("{} microbatches", least),
-                     works_with([&](LayoutCandidate& s) { s.options.microbatches = least; })},
+                     works_with([&](Setup& s) { s.options.microbatches = least; })},
                     {"1F1B", !chunks && by(PipelineKind::one_f_one_b, 1)}}));
   if (!has_stages())
     fail(where,
@@ -223,7 +214,7 @@ inline void LayoutCandidate::expect_stages(Where where) const {
          shape.pp, plan().chunks_of_rank(), stages(), config.layers, nearest_stages());
 }
 
-inline void LayoutCandidate::expect_zero(Where where) const {
+inline void Setup::expect_zero(Where where) const {
   const int stage = options.zero.stage;
   if (has_zero()) return;
   if (stage != 1 && stage != 2)
@@ -232,29 +223,28 @@ inline void LayoutCandidate::expect_zero(Where where) const {
     fail(where,
          "FSDP over fsdp {} has already cut all that ZeRO-{} would cut, and the weights too{}",
          shape.dp_shard, stage,
-         nearest_of({{"fsdp without ZeRO",
-                      works_with([](LayoutCandidate& s) { s.options.zero.stage = 0; })},
+         nearest_of({{"fsdp without ZeRO", works_with([](Setup& s) { s.options.zero.stage = 0; })},
                      {fmt::format("dp {} with it", shape.dp_shard * shape.dp_replicate),
-                      works_with([](LayoutCandidate& s) {
+                      works_with([](Setup& s) {
                         s.shape.dp_replicate *= s.shape.dp_shard;
                         s.shape.dp_shard = 1;
                       })}}));
   fail(where,
        "ZeRO-{} sums gradients in buckets and leaves each rank its part; one all_reduce per "
        "parameter is DDP's naive way{}",
-       stage, nearest_of({{"gradients in buckets", works_with([](LayoutCandidate& s) {
+       stage, nearest_of({{"gradients in buckets", works_with([](Setup& s) {
                              s.options.naive_gradients = false;
                            })}}));
 }
 
-inline void LayoutCandidate::expect_experts(Where where) const {
+inline void Setup::expect_experts(Where where) const {
   const int64_t experts = config.mixture.experts;
-  const auto as_dp = [](LayoutCandidate& s) { s.shape.dp_replicate *= s.shape.ep, s.shape.ep = 1; };
+  const auto as_dp = [](Setup& s) { s.shape.dp_replicate *= s.shape.ep, s.shape.ep = 1; };
   int fewer = shape.ep;  // the nearest that divides the experts
   while (experts > 0 && experts % fewer != 0) --fewer;
   const std::string nearest =
       nearest_of({{fmt::format("ep {}", fewer),
-                   experts > 0 && works_with([=](LayoutCandidate& s) { s.shape.ep = fewer; })},
+                   experts > 0 && works_with([=](Setup& s) { s.shape.ep = fewer; })},
                   {fmt::format("dp {}", shape.ep * shape.dp_replicate), works_with(as_dp)}});
   if (!has_experts())
     fail(where, "ep shares out the experts of a mixture among {} ranks, but the model has {}{}",
@@ -265,16 +255,16 @@ inline void LayoutCandidate::expect_experts(Where where) const {
          "cannot be divided by ep {}{}",
          experts, shape.ep, nearest);
   if (!has_token_order())
-    fail(where,
-         "a capacity drops an expert's last tokens, but with cp {} a rank holds early and late "
-         "ones{}",
-         shape.cp,
-         nearest_of({{"cp 1", works_with([](LayoutCandidate& s) { s.shape.cp = 1; })},
-                     {"no capacity",
-                      works_with([](LayoutCandidate& s) { s.config.mixture.capacity = 0; })}}));
+    fail(
+        where,
+        "a capacity drops an expert's last tokens, but with cp {} a rank holds early and late "
+        "ones{}",
+        shape.cp,
+        nearest_of({{"cp 1", works_with([](Setup& s) { s.shape.cp = 1; })},
+                    {"no capacity", works_with([](Setup& s) { s.config.mixture.capacity = 0; })}}));
 }
 
-inline void LayoutCandidate::expect_sequences(Where where) const {
+inline void Setup::expect_sequences(Where where) const {
   const int64_t least = least_sequences(), ranks = data_ranks();
   if (!has_sequences())
     fail(where,
@@ -288,13 +278,13 @@ inline void LayoutCandidate::expect_sequences(Where where) const {
 
 bool layout_works(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                   const NdOptions& options) {
-  return detail::LayoutCandidate{config, shape, batch, options}.works();
+  return detail::Setup{config, shape, batch, options}.works();
 }
 
 void expect_layout(const TransformerConfig& config, const MeshShape& shape, int64_t batch,
                    const NdOptions& options, Where where) {
   config.check(where);
-  const detail::LayoutCandidate spread{config, shape, batch, options};
+  const detail::Setup spread{config, shape, batch, options};
   spread.expect_divides(where);
   spread.expect_context(where);
   spread.expect_attention(where);
