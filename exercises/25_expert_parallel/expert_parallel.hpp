@@ -168,8 +168,8 @@ Computed<Number> combine_token_backward(std::span<const Number> dy, std::span<co
 #include <memory>
 #include <vector>
 
-#include <numeric>
 #include "yotta/parallel/expert_share.hpp"
+#include <numeric>
 
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/core/chunks.hpp"
@@ -198,7 +198,7 @@ class RowsInFlight {
  public:
   // rows (m, C), those for rank 0 first: to[r] leave for rank r, from[r] come from it.
   inline RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
-                      const CommOptions& comm);
+                         const CommOptions& comm);
   inline Tensor wait();  // (M, C), in the order of the ranks that sent them
 
  private:
@@ -210,7 +210,7 @@ class RowsInFlight {
 class MoeMlp : public Composite {
  public:
   inline MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init = {},
-                const MoeAxes& axes = {}, Where where = Where::current());
+                   const MoeAxes& axes = {}, Where where = Where::current());
 
   // Both (..., C) -> (..., C).
   inline Tensor forward(const Tensor& x, Saved& saved) override;
@@ -223,9 +223,10 @@ class MoeMlp : public Composite {
 
  private:
   inline DispatchPlan planned(const Tensor& counts) const;
-  inline RowsInFlight send(const Tensor& rows, const DispatchPlan& plan, const char* label) const;
+  inline RowsInFlight send(const Tensor& rows, const DispatchPlan& plan,
+                              const char* label) const;
   inline RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan,
-                                const char* label) const;
+                                   const char* label) const;
 
   MoeOptions options_;
   MoeAxes axes_;
@@ -240,7 +241,8 @@ class MoeMlp : public Composite {
 // Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
 // all others over `data`, all ranks with other tokens.
 inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
-                                 const Communicator& copies, const Communicator& data);
+                                    const Communicator& copies, const Communicator& data);
+
 
 DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
   const int64_t E = std::ssize(counts) / ep;
@@ -386,5 +388,6 @@ void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Com
     // end of exercise 25.9
   }
 }
+
 
 }  // namespace yotta::student

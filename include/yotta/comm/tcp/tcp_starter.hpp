@@ -293,12 +293,13 @@ class MemberStarter {
       return give_up(member, busy_patience, "computes");
     patient_until_ = after_patience();
   }
-  // Since this was last asked, for 1 in 500 of the time or more? A busy machine gives it little.
+  // Since this was last asked, for 1 in 500 of the time or more? A busy machine gives it little. The
+  // kernel counts in ticks of 10 ms, and who sleeps uses one now and then: more than two are asked.
   bool computes(const JobMember& member) {
     for (Process& each : processes_) {
       if (each.member.process != member.process) continue;
       const double before = std::exchange(each.cpu_seconds, cpu_seconds_of(member.process));
-      return each.cpu_seconds - before > options_.patience / 500;
+      return each.cpu_seconds - before > std::max(0.025, options_.patience / 500);
     }
     return false;
   }
