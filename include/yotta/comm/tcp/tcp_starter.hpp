@@ -294,7 +294,7 @@ class MemberStarter {
     patient_until_ = after_patience();
   }
   // Since this was last asked, for 1 in 500 of the time or more? A busy machine gives it little.
-  // The kernel counts in ticks of 10 ms, and one that sleeps uses one now and then: so more than two.
+  // The kernel counts in ticks of 10 ms, and a sleeping rank may use one: so more than two.
   bool computes(const JobMember& member) {
     for (Process& each : processes_) {
       if (each.member.process != member.process) continue;
