@@ -131,7 +131,7 @@ constexpr Size sizes[] = {{16, 8, 16}, {16, 16, 48}, {16, 8, 40}, {32, 32, 32},
 void expect_product(Product (*multiply)(const Bits&, const Bits&, int, int, int), Size size) {
   const auto [m, n, k] = size;
   const Bits a = random_bits("a", m * k, 0.5), b = random_bits("b", k * n, 0.5);
-  const auto plain = [n = n](int l, int j) { return l * n + j; };
+  const auto plain = [n](int l, int j) { return l * n + j; };
   const int last = (k - 1) / 16 * 16;
   Clues clues;
   clues.what = fmt::format("C ({} x {}) with k = {}", m, n, k);
@@ -148,9 +148,8 @@ void expect_product(Product (*multiply)(const Bits&, const Bits&, int, int, int)
         {"the sum over only whole steps of 16: what is left of k behind them is missing",
          exact(a, b, m, n, k, 0, k / 16 * 16, plain)});
   if (n == k)
-    clues.suspects.push_back(
-        {"A times B transposed",
-         exact(a, b, m, n, k, 0, k, [k = k](int l, int j) { return j * k + l; })});
+    clues.suspects.push_back({"A times B transposed",
+                              exact(a, b, m, n, k, 0, k, [k](int l, int j) { return j * k + l; })});
   const std::vector<float> c = multiply(a, b, m, n, k).c;
   expect(compare(Matrix(c.begin(), c.end()), exact(a, b, m, n, k, 0, k, plain), 1e-2, clues));
 }

@@ -90,7 +90,7 @@ TEST_CASE("the files are what is drawn, and can be read") {
         Picture{"25_expert_parallel", "expert_capacity_loss.svg",
                 [] { return capacity_loss_svg(stored_capacity_runs()); }},
         Picture{"25_expert_parallel", "expert_hot.svg", expert_hot_svg}}) {
-    INFO(file);
+    INFO(std::string(file));
     const std::string svg = draw();
     const bool same = file_of(file) == svg;
     CHECK_MESSAGE(same, fmt::format("./yotta lesson {:.2} -- --draw 1 writes it anew", lesson));

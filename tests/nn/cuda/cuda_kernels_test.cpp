@@ -128,7 +128,7 @@ TEST_CASE_TEMPLATE("softmax and cross-entropy on cuda", Real, float, double, bfl
   check_alike(in, [](Tensors& x) {
     const Tensor y = softmax(x[0]);
     const CrossEntropy loss = cross_entropy(x[0], x[2], 0.25);
-    const Tensor total = Tensor::full({1}, loss.loss, DType::f64).to(x[0].device());
+    const Tensor total = Tensor::full({1}, loss.loss, loss.losses.dtype()).to(x[0].device());
     return Tensors{y,           softmax_backward(x[1], y),
                    loss.losses, loss.log_sum_exp,
                    total,       cross_entropy_backward(x[0], x[2], loss.log_sum_exp, 0.25)};
