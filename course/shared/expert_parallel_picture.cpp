@@ -249,8 +249,8 @@ std::string expert_capacity_svg() {
     const char* const color = svg::rank_colors[i == 2 ? 3 : i];
     std::string path;
     for (int step = 0; step <= 100; ++step) {
-      const double factor = 0.5 + 0.025 * step;
-      path += fmt::format("{}{:.1f} {:.1f}", step == 0 ? "M" : "L", left + wide * (factor - 0.5),
+      const double factor = (20 + step) / 40.0;
+      path += fmt::format("{}{:.1f} {:.1f}", step == 0 ? "M" : "L", left + wide * step / 40,
                           bottom - tall * 100 * dropped_share(loads, factor));
     }
     svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"3\"/>\n", path,

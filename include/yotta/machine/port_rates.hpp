@@ -13,6 +13,7 @@
 // messages' other ports. All else stays as it is: an event costs as many steps as messages meet.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <tuple>
 #include <vector>
