@@ -16,15 +16,15 @@ _yotta() {
   root=$(dirname "$(readlink -f "${COMP_WORDS[0]}")")
   if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect doctor exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
     case ${COMP_WORDS[1]} in
-    autograder) words="--help --exercises --out --visibility" ;;
+    autograder) words="--help --exercises --out --variant --json --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
     check) words="--help --file --json --verbose --asan --variant --no-asan --hint --afresh --cut $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
-    collect) words="--help --out" ;;
+    collect) words="--help --out --json" ;;
     doctor) words="--help --json --packages" ;;
     exercise) words="--help new verify" ;;
-    grade) words="--help --out --json --exercises --jobs --hidden --variant --visibility" ;;
-    handout) words="--help --exercises --out --variant --native --no-check" ;;
+    grade) words="--help --out --json --names --exercises --jobs --hidden --variant --visibility" ;;
+    handout) words="--help --exercises --out --variant --native --json --no-check" ;;
     help) words="" ;;
     hint) words="--help $(_yotta_tasks "$root" "$word")" ;;
     learn) words="--help --poll --watch $(_yotta_exercises "$root" learn)" ;;
@@ -35,7 +35,7 @@ _yotta() {
     predict) words="--help $(_yotta_lessons "$root" predict)" ;;
     reset) words="--help --yes $(_yotta_exercises "$root" reset)" ;;
     similarity) words="--help --against --exercises --threshold --html --json" ;;
-    slides) words="--help --out --markdown $(_yotta_lessons "$root" slides)" ;;
+    slides) words="--help --out --json --markdown $(_yotta_lessons "$root" slides)" ;;
     test) words="--help --only --long --json release clang asan tsan" ;;
     tour) words="$(_yotta_options "$root" tour)" ;;
     train) words="$(_yotta_options "$root" train)" ;;

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
 
 #include "runner/exercise.hpp"
+#include "runner/json_output.hpp"
 #include "runner/submission.hpp"
 
 namespace fs = std::filesystem;
@@ -86,8 +88,10 @@ std::vector<std::string> new_exercise(const std::string& root, const std::string
   return written;
 }
 
-int make_exercise(const std::string& id) {
-  for (const std::string& file : new_exercise(YOTTA_SOURCE_DIR, id)) fmt::print("  {}\n", file);
+int make_exercise(const std::string& id, const std::string& json) {
+  JsonOutput output(json);
+  const std::vector<std::string> files = new_exercise(YOTTA_SOURCE_DIR, id);
+  for (const std::string& file : files) fmt::print("  {}\n", file);
   const std::string stem = stem_of(id), number = id.substr(0, 2);
   fmt::print(
       "These are the example's files under your names, and all of them work as they are:\n"
@@ -98,6 +102,7 @@ int make_exercise(const std::string& id) {
       "student is to write, and then `./yotta check {0} --cut`. exercises/README.md says the "
       "rest.\n",
       number, stem);
+  output.write({{"exercise", id}, {"files", files}});
   return 0;
 }
 

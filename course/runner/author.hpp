@@ -21,6 +21,6 @@ namespace runner {
 std::vector<std::string> new_exercise(const std::string& root, const std::string& id);
 
 // The verb: makes it, and says what to do next.
-int make_exercise(const std::string& id);
+int make_exercise(const std::string& id, const std::string& json);
 
 }  // namespace runner

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+#include "runner/json_output.hpp"
 #include "runner/places.hpp"
 #include "runner/submissions.hpp"
 
@@ -50,7 +52,16 @@ std::string setup_script(const std::vector<Exercise>& exercises) {
   return text + "\"$tree/yotta\" grade \"$class\" --jobs 1\n";
 }
 
-std::string run_script(const std::vector<Exercise>& exercises, const std::string& visibility) {
+// A word of a shell's command line.
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string run_script(const std::vector<Exercise>& exercises, const AutograderOptions& options) {
+  const std::string variant =
+      options.variant.empty() ? "" : " --variant " + quoted(options.variant);
   std::string names;
   for (const Exercise& exercise : exercises)
     names += (names.empty() ? "" : ",") + exercise.number();
@@ -72,10 +83,10 @@ if [ -f "$given/yotta-work.tar.gz" ]; then
 fi
 mkdir -p "$class/student"
 cp -RP -- "$given/." "$class/student/"
-"$tree/yotta" grade "$class" --exercises {} --jobs 1 --visibility {} || exit 1
+"$tree/yotta" grade "$class" --exercises {} --jobs 1 --visibility {}{} || exit 1
 cp "$class.grades/students/student/results.json" "$root/results/results.json"
 )",
-      names, visibility);
+      names, options.visibility, variant);
 }
 
 void write_script(const std::string& path, const std::string& text) {
@@ -84,13 +95,13 @@ void write_script(const std::string& path, const std::string& text) {
                             fs::perms::others_read | fs::perms::others_exec);
 }
 
-void make_zip(const AutograderOptions& options) {
+nlohmann::json make_zip(const AutograderOptions& options) {
   const std::vector<Exercise> exercises = chosen_exercises(options.exercises, "");
   const std::string commit = version();
   const RunFolder folder(YOTTA_BUILD_DIR "/autograders");
   const std::string place = folder.path() + "/source";
   write_script(place + "/setup.sh", setup_script(exercises));
-  write_script(place + "/run_autograder", run_script(exercises, options.visibility));
+  write_script(place + "/run_autograder", run_script(exercises, options));
   write_text(place + "/VERSION", commit + "\n");
   run_in(YOTTA_SOURCE_DIR,
          {"git", "archive", "--format=tar.gz", "-o", place + "/yotta.tar.gz", "HEAD"});
@@ -98,6 +109,10 @@ void make_zip(const AutograderOptions& options) {
                  "run_autograder", "VERSION", "yotta.tar.gz"});
   fmt::print("{} is bound to {}{}\n", options.out, commit,
              commit.ends_with("-dirty") ? ", without what is not committed" : "");
+  return {{"file", options.out},
+          {"commit", commit},
+          {"exercises", ids_of(exercises)},
+          {"variant", options.variant}};
 }
 
 }  // namespace
@@ -106,7 +121,12 @@ int autograder(const AutograderOptions& options) {
   try {
     if (!options.out.ends_with(".zip"))
       throw std::runtime_error("--out must name a file that ends with .zip");
-    make_zip(options);
+    if (options.variant.find("{student}") != std::string::npos)
+      throw std::runtime_error(
+          "--variant has {student}, and Gradescope's grader does not know whose work it grades: "
+          "give all students one key, or grade with `./yotta grade --variant`");
+    JsonOutput json(options.json);
+    json.write(make_zip(options));
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());

@@ -20,6 +20,8 @@ struct AutograderOptions {
   std::vector<std::string> exercises;  // numbers or names
   std::string out;                     // the .zip
   std::string visibility = "visible";
+  std::string variant;  // the key of `handout --variant`
+  std::string json;     // what was written, for programs
 };
 
 // Exit status: 0, or 2 if the options are wrong.

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
 #include <vector>
 
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+#include "runner/json_output.hpp"
 #include "runner/submissions.hpp"
 
 namespace fs = std::filesystem;
@@ -40,7 +42,7 @@ std::vector<std::string> wanted_files(const std::string& prefix) {
   return files;
 }
 
-void pack(const std::string& archive) {
+nlohmann::json pack(const std::string& archive) {
   const fs::path work = fs::absolute(work_folder()).lexically_normal();
   std::vector<std::string> command = {"tar", "-czf", fs::absolute(archive), "-C", work};
   const size_t words = command.size();
@@ -50,6 +52,9 @@ void pack(const std::string& archive) {
   const Ending ending = run_limited(command, unpack_seconds);
   if (!ending.well()) throw std::runtime_error("tar could not write it: " + ending.output);
   fmt::print("{} holds {} files; hand it in.\n", archive, command.size() - words);
+  return {
+      {"archive", archive},
+      {"files", std::vector<std::string>(command.begin() + std::ptrdiff_t(words), command.end())}};
 }
 
 // Without what a platform adds: Moodle names what it was handed "Ann
@@ -181,14 +186,12 @@ void straighten(const fs::path& folder) {
   }
 }
 
-// One archive that is wrong stops no other.
-bool take_one(const fs::path& archive, const fs::path& place) {
+// One archive that is wrong stops no other. Empty, or why nothing was taken.
+std::string take_one(const fs::path& archive, const fs::path& place) {
   std::string why;
-  if (fs::exists(place)) {
-    fmt::print(stderr, "yotta: {} is there already, and {} was left alone\n", place.string(),
-               archive.string());
-    return false;
-  }
+  if (fs::exists(place))
+    return fmt::format("{} is there already, and {} was left alone", place.string(),
+                       archive.string());
   try {
     if (is_zip(archive)) {
       unpack_zip(archive, place);
@@ -197,14 +200,13 @@ bool take_one(const fs::path& archive, const fs::path& place) {
       expect_few_files(archive);
       unpack(archive, place);
     }
-    if (holds_work(place)) return straighten(place), true;
+    if (holds_work(place)) return straighten(place), "";
   } catch (const std::exception& error) {
     why = fmt::format(": {}", error.what());
   }
-  fmt::print(stderr, "yotta: nothing could be taken from {}{}\n", archive.string(), why);
   std::error_code ignored;
   fs::remove_all(place, ignored);
-  return false;
+  return fmt::format("nothing could be taken from {}{}", archive.string(), why);
 }
 
 struct Archive {
@@ -233,13 +235,22 @@ std::vector<Archive> archives_in(const std::string& folder) {
   return all;
 }
 
-int take_in(const std::string& folder, const std::string& out) {
-  const std::vector<Archive> all = archives_in(folder);
-  int failed = 0;
-  for (const auto& [file, student] : all)
-    failed += !take_one(fs::absolute(file), fs::absolute(fs::path(out) / student));
-  fmt::print("{} of {} archives unpacked to {}\n", std::ssize(all) - failed, all.size(), out);
-  return failed == 0 ? 0 : 1;
+nlohmann::json take_in(const std::string& folder, const std::string& out) {
+  nlohmann::json taken = nlohmann::json::array(), refused = nlohmann::json::array();
+  for (const auto& [file, student] : archives_in(folder)) {
+    const std::string why = take_one(fs::absolute(file), fs::absolute(fs::path(out) / student));
+    nlohmann::json one = {{"student", student}, {"archive", file.string()}};
+    if (why.empty()) {
+      taken.push_back(one);
+      continue;
+    }
+    fmt::print(stderr, "yotta: {}\n", why);
+    one["why"] = why;
+    refused.push_back(one);
+  }
+  fmt::print("{} of {} archives unpacked to {}\n", taken.size(), taken.size() + refused.size(),
+             out);
+  return {{"folder", out}, {"taken", taken}, {"refused", refused}};
 }
 
 }  // namespace
@@ -250,9 +261,12 @@ int collect(const CollectOptions& options) {
       throw std::runtime_error("there is no folder " + options.folder);
     if (!options.folder.empty() && options.out.empty())
       throw std::runtime_error("--out must name the class's folder, which gets the work");
-    if (!options.folder.empty()) return take_in(options.folder, options.out);
-    pack(options.out.empty() ? "yotta-work.tar.gz" : options.out);
-    return 0;
+    JsonOutput json(options.json);
+    const nlohmann::json done = options.folder.empty()
+                                    ? pack(options.out.empty() ? "yotta-work.tar.gz" : options.out)
+                                    : take_in(options.folder, options.out);
+    json.write(done);
+    return done.value("refused", nlohmann::json::array()).empty() ? 0 : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return 2;

@@ -14,6 +14,7 @@ namespace runner {
 struct CollectOptions {
   std::string folder;  // with archives; empty: pack this tree's own work
   std::string out;     // the archive, or the class's folder
+  std::string json;    // what was packed or taken, for programs
 };
 
 // Exit status: 0, 1 if an archive could not be unpacked, 2 if the options are wrong.

@@ -275,8 +275,9 @@ void write_all(const Marks& marks, const std::vector<Exercise>& exercises,
   const std::string json = json_text(marks_json(marks));
   write_text(results.place("grades.json"), json);
   if (!options.json.empty()) write_text(options.json, json);
-  write_text(results.place("canvas.csv"), canvas_csv(marks));
-  write_text(results.place("moodle.csv"), moodle_csv(marks));
+  const Logins logins = options.names.empty() ? Logins{} : read_logins(options.names);
+  write_text(results.place("canvas.csv"), canvas_csv(marks, logins));
+  write_text(results.place("moodle.csv"), moodle_csv(marks, logins));
   write_text(results.place("junit.xml"), junit_xml(marks));
   std::map<std::string, Marks> by_student;
   for (const Mark& mark : marks) by_student[mark.student].push_back(mark);
@@ -342,6 +343,7 @@ int grade_class(const GradeOptions& given) {
   if (options.out.empty()) options.out = fs::absolute(options.folder).string() + ".grades";
   try {
     const std::vector<Exercise> exercises = chosen_exercises(options.exercises, options.folder);
+    if (!options.names.empty()) read_logins(options.names);  // wrong lines are said at once
     if (!exercises.empty()) return grade_in(options, exercises);
     throw std::runtime_error(fmt::format(
         "no student in {} has a folder of an exercise; expected {}/STUDENT/10_collectives/"

@@ -28,6 +28,7 @@ struct GradeOptions {
   std::string folder;                  // the class's
   std::string out;                     // empty: FOLDER.grades
   std::string json;                    // a file that gets grades.json too
+  std::string names;                   // a file with FOLDER,LOGIN; see read_logins
   std::vector<std::string> exercises;  // numbers or names; empty: all that somebody handed in
   std::string visibility = "visible";  // of Gradescope's tests
   std::string hidden;   // a folder with NN_topic/tests.cpp: cases that students have not seen

@@ -239,7 +239,38 @@ std::string csv_cell(std::string text) {
   return quoted + "\"";
 }
 
-std::string canvas_csv(const Marks& marks) {
+namespace {
+std::string unquoted(const std::string& cell) {
+  const std::string text = trimmed(cell);
+  const bool quotes = text.size() > 1 && text.front() == '"' && text.back() == '"';
+  return quotes ? text.substr(1, text.size() - 2) : text;
+}
+std::string login_of(const Logins& logins, const std::string& student) {
+  const auto found = logins.find(student);
+  return found == logins.end() ? student : found->second;
+}
+}  // namespace
+
+Logins read_logins(const std::string& file) {
+  Logins logins;
+  int number = 0;
+  for (const std::string& line : lines_of(read_text(file))) {
+    ++number;
+    if (trimmed(line).empty()) continue;
+    const size_t comma = line.rfind(',');
+    const std::string folder = unquoted(line.substr(0, comma));
+    const std::string login = comma == std::string::npos ? "" : unquoted(line.substr(comma + 1));
+    if (folder.empty() || login.empty())
+      throw std::runtime_error(
+          fmt::format("{}, line {}: expected FOLDER,LOGIN, not '{}'", file, number, line));
+    if (!logins.emplace(folder, login).second)
+      throw std::runtime_error(fmt::format("{}, line {}: {} has a login already, {}", file, number,
+                                           folder, logins[folder]));
+  }
+  return logins;
+}
+
+std::string canvas_csv(const Marks& marks, const Logins& logins) {
   std::string text =
       csv_row(header(marks, {"Student", "ID", "SIS User ID", "SIS Login ID", "Section"}));
   std::vector<std::string> possible = {"Points Possible", "", "", "", ""};
@@ -247,14 +278,14 @@ std::string canvas_csv(const Marks& marks) {
     possible.push_back(fmt::format("{}", points_possible(marks, exercise)));
   text += csv_row(possible);
   for (const std::string& student : students(marks))
-    text += csv_row(row_of(marks, student, {student, "", "", student, ""}));
+    text += csv_row(row_of(marks, student, {student, "", "", login_of(logins, student), ""}));
   return text;
 }
 
-std::string moodle_csv(const Marks& marks) {
+std::string moodle_csv(const Marks& marks, const Logins& logins) {
   std::string text = csv_row(header(marks, {"Username"}));
   for (const std::string& student : students(marks))
-    text += csv_row(row_of(marks, student, {student}));
+    text += csv_row(row_of(marks, student, {login_of(logins, student)}));
   return text;
 }
 

@@ -36,11 +36,19 @@ nlohmann::json marks_json(const Marks& marks);
 
 // A row for each student, a column for each exercise.
 std::string marks_table(const Marks& marks);
+
+// Who a student's folder belongs to, on the platform. Of a folder that is not here, the name is the
+// login.
+using Logins = std::map<std::string, std::string>;
+// Of a file with a line FOLDER,LOGIN for each student. Throws std::runtime_error, which names the
+// line.
+Logins read_logins(const std::string& file);
+
 // Canvas: Student, ID, SIS User ID, SIS Login ID, Section, then a column for each exercise; "Points
-// Possible" is the second row. A student's folder is the login.
-std::string canvas_csv(const Marks& marks);
+// Possible" is the second row.
+std::string canvas_csv(const Marks& marks, const Logins& logins = {});
 // Moodle asks at the import which column is the user and which are grades.
-std::string moodle_csv(const Marks& marks);
+std::string moodle_csv(const Marks& marks, const Logins& logins = {});
 // A test suite for each submission, a test case for each graded case.
 std::string junit_xml(const Marks& marks);
 // Of one student. A test for each task, with partial credit. `visibility`: visible, hidden,

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "runner/handout_header.hpp"
+#include "runner/json_output.hpp"
 #include "runner/places.hpp"
 #include "runner/process.hpp"
 #include "runner/solution.hpp"
@@ -37,7 +38,8 @@ std::string build_folder(const HandoutOptions& options) {
   const std::string folder = root / "build/handout";
   if (!fs::exists(folder + "/build.ninja"))
     run_or_throw({"cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                  "-DYOTTA_NATIVE=OFF"},
+                  "-DYOTTA_NATIVE=OFF",
+                  fmt::format("-DCMAKE_CXX_FLAGS='-ffile-prefix-map={}/='", root.string())},
                  "CMake could not prepare " + folder);
   return folder;
 }
@@ -223,9 +225,10 @@ void write_own_files(const std::vector<Exercise>& exercises, const HandoutOption
   write_text(out / ".github/workflows/classroom.yml", classroom_workflow(exercises));
   write_text(out / "include/yotta/handed_out.hpp", handed_out_header());
   write_text(out / "handout/options.cmake",
-             fmt::format("# Made by `./yotta handout`.\nset(YOTTA_HANDED_OUT ON)\nset(YOTTA_NATIVE "
-                         "{})\n",
-                         options.native ? "ON" : "OFF"));
+             fmt::format("# Made by `./yotta handout`.\nset(YOTTA_HANDED_OUT ON)\n"
+                         "set(YOTTA_NATIVE {})\nset(YOTTA_HANDED_OUT_COMPILER \"{}\")\n",
+                         options.native ? "ON" : "OFF",
+                         trimmed(read_text(build_folder(options) + "/compiler.txt"))));
 }
 
 // ---- what is proven ----
@@ -347,8 +350,9 @@ void expect_room(const fs::path& out) {
   fs::create_directories(out);  // before minutes of building: who may not write there hears so now
 }
 
-int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& options,
-              const fs::path& out) {
+// Whether no answer is left in it.
+bool make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& options,
+               const fs::path& out, nlohmann::json& made) {
   const std::string build = build_folder(options);
   build_answers(build, exercises);
   copy_course(out);
@@ -368,7 +372,12 @@ int make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& opti
     fmt::print(stderr, "yotta: a line of an answer stands there: {}\n", leak);
   if (options.check) check_tree(exercises, open, out);
   if (leaks.empty()) fmt::print("{} is ready: no line of an answer is in it.\n", out.string());
-  return leaks.empty() ? 0 : 1;
+  made = {{"folder", out.string()},
+          {"exercises", ids_of(exercises)},
+          {"variant", options.variant},
+          {"checked", options.check},
+          {"answers_left_in_it", leaks}};
+  return leaks.empty();
 }
 
 }  // namespace
@@ -464,7 +473,12 @@ int handout(const HandoutOptions& options) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return 2;
   }
-  return make_tree(exercises, options, fs::absolute(options.out).lexically_normal());
+  JsonOutput json(options.json);
+  nlohmann::json made;
+  const bool ready =
+      make_tree(exercises, options, fs::absolute(options.out).lexically_normal(), made);
+  json.write(made);
+  return ready ? 0 : 1;
 }
 
 }  // namespace runner

@@ -18,6 +18,7 @@ struct HandoutOptions {
   std::vector<std::string> exercises;  // numbers or names
   std::string out;                     // a folder that is not there yet, or empty
   std::string variant;                 // a key: its sentences are in the statements
+  std::string json;                    // what was made, for programs
   bool native = false;                 // the library of build/release, for machines like this one
   bool check = true;                   // build the tree, and grade its starters
 };

@@ -20,6 +20,8 @@ void add_grade(CLI::App& app, int& result) {
       ->required();
   grade->add_option("--out", options->out, "Where the results go; FOLDER.grades if not given");
   grade->add_option("--json", options->json, "Write all grades to this file too");
+  grade->add_option("--names", options->names,
+                    "A CSV file of FOLDER,LOGIN: who is who in canvas.csv and moodle.csv");
   grade->add_option("--exercises", options->exercises, "Only these: numbers or names")
       ->delimiter(',');
   grade->add_option("--jobs", options->jobs, "Submissions at once; one for each core if not given")
@@ -47,6 +49,7 @@ void add_handout(CLI::App& app, int& result) {
                       "A key that chooses among sentences of the statements: grade with the same");
   command->add_flag("--native", options->native,
                     "The library as it is compiled for this machine's processor, at once");
+  command->add_option("--json", options->json, "Write what was made to this file too");
   command->add_flag("!--no-check", options->check, "Do not build and grade the tree");
   command->callback([options, &result] { result = handout(*options); });
 }
@@ -59,6 +62,8 @@ void add_collect(CLI::App& app, int& result) {
                       "With archives STUDENT.tar.gz or .zip, to be unpacked");
   command->add_option("--out", options->out,
                       "The archive (yotta-work.tar.gz), or the class's folder");
+  command->add_option("--json", options->json,
+                      "Write what was packed, or taken and refused, to this file too");
   command->callback([options, &result] { result = collect(*options); });
 }
 
@@ -69,6 +74,10 @@ void add_autograder(CLI::App& app, int& result) {
       ->delimiter(',')
       ->required();
   command->add_option("--out", options->out, "FILE.zip")->required();
+  command->add_option(
+      "--variant", options->variant,
+      "The key of `handout --variant`: numbers of the cases, as the class has them");
+  command->add_option("--json", options->json, "Write what was made to this file too");
   command->add_option("--visibility", options->visibility, "Who sees the tests, and when")
       ->check(CLI::IsMember({"visible", "hidden", "after_due_date", "after_published"}));
   command->callback([options, &result] { result = autograder(*options); });

@@ -111,13 +111,14 @@ void add_slides(CLI::App& app, runner::SlidesOptions& options, int& result) {
   CLI::App* slides = app.add_subcommand("slides", "Make a deck of slides from a lesson");
   slides->add_option("name", options.name, "The lesson's number or name")->required();
   slides->add_option("--out", options.out, "The HTML file; without it NN_topic.html here");
+  slides->add_option("--json", options.json, "Write the file's name to this file too");
   slides->add_flag("--markdown", options.markdown,
                    "Print the deck's Markdown instead, without pandoc");
   slides->callback([&] { result = runner::slides(options); });
 }
 
 // For authors of exercises.
-void add_exercise(CLI::App& app, std::string& name, int& result) {
+void add_exercise(CLI::App& app, Chosen& chosen, int& result) {
   CLI::App* exercise =
       app.add_subcommand("exercise", "For authors: make a new exercise, or prove that one is fair");
   exercise->callback([exercise] {
@@ -125,11 +126,13 @@ void add_exercise(CLI::App& app, std::string& name, int& result) {
       throw runner::UsageError("`./yotta exercise` is `new NN_topic` or `verify [NN]`");
   });
   CLI::App* make = exercise->add_subcommand("new", "Make a whole exercise, which works as it is");
-  make->add_option("name", name, "Its number and name, such as 32_my_topic")->required();
-  make->callback([&] { result = runner::make_exercise(name); });
+  make->add_option("name", chosen.name, "Its number and name, such as 32_my_topic")->required();
+  make->add_option("--json", chosen.json, "Write the names of its files to this file too");
+  make->callback([&] { result = runner::make_exercise(chosen.name, chosen.json); });
   CLI::App* verify = exercise->add_subcommand("verify", "Prove that an exercise is fair, or all");
-  verify->add_option("name", name, "Its number or name; without it, all of them");
-  verify->callback([&] { result = runner::verify(name); });
+  verify->add_option("name", chosen.name, "Its number or name; without it, all of them");
+  verify->add_option("--json", chosen.json, "Write the proofs to this file too");
+  verify->callback([&] { result = runner::verify(chosen.name, chosen.json); });
 }
 
 void add_learn(CLI::App& app, runner::LearnOptions& options, int& result) {
@@ -219,7 +222,7 @@ int main(int argc, char** argv) {
   add_predict(app, predict, result);
   runner::SlidesOptions slides;
   add_slides(app, slides, result);
-  std::string exercise;
+  Chosen exercise;
   add_exercise(app, exercise, result);
   std::string completion = YOTTA_SOURCE_DIR "/course/completion";
   add_completion(app, completion, result);

@@ -4,11 +4,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
 #include <vector>
 
 #include "runner/exercise.hpp"
+#include "runner/json_output.hpp"
 #include "runner/process.hpp"
 #include "runner/topics.hpp"
 
@@ -150,7 +152,7 @@ class Section {
 };
 
 // Pictures lie beside the lesson's page; the deck's template in course/slides.
-int make_deck(const Topic& lesson, const std::string& deck, const std::string& out) {
+void make_deck(const Topic& lesson, const std::string& deck, const std::string& out) {
   const std::string root = YOTTA_SOURCE_DIR, folder = root + "/lessons/" + lesson.id;
   const std::string page = fmt::format("{}/slides/{}.md", YOTTA_BUILD_DIR, lesson.id);
   fs::create_directories(fs::path(page).parent_path());
@@ -166,7 +168,6 @@ int make_deck(const Topic& lesson, const std::string& deck, const std::string& o
         "(`--markdown` prints the deck's text without it)");
   if (status != 0) throw std::runtime_error(fmt::format("pandoc ended with status {}", status));
   fmt::print("{}\n", out);
-  return 0;
 }
 
 }  // namespace
@@ -194,7 +195,11 @@ int slides(const SlidesOptions& options) {
     fmt::print("{}", deck);
     return 0;
   }
-  return make_deck(lesson, deck, options.out.empty() ? lesson.id + ".html" : options.out);
+  const std::string out = options.out.empty() ? lesson.id + ".html" : options.out;
+  JsonOutput json(options.json);
+  make_deck(lesson, deck, out);
+  json.write({{"lesson", lesson.id}, {"file", out}});
+  return 0;
 }
 
 }  // namespace runner

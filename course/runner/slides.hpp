@@ -15,6 +15,7 @@ namespace runner {
 struct SlidesOptions {
   std::string name;       // a lesson's number or name
   std::string out;        // the HTML file; empty: NN_topic.html here
+  std::string json;       // where it lies, for programs
   bool markdown = false;  // print the deck's Markdown, which needs no pandoc
 };
 

@@ -153,6 +153,12 @@ std::vector<Exercise> chosen_exercises(const std::vector<std::string>& names,
   return names.empty() ? handed_in_exercises(folder, exercises) : exercises;
 }
 
+std::vector<std::string> ids_of(const std::vector<Exercise>& exercises) {
+  std::vector<std::string> ids;
+  for (const Exercise& exercise : exercises) ids.push_back(exercise.id);
+  return ids;
+}
+
 std::vector<Submission> find_submissions(const std::string& folder,
                                          const std::vector<Exercise>& exercises) {
   std::vector<Submission> all;

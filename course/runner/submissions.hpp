@@ -37,6 +37,8 @@ std::vector<Exercise> handed_in_exercises(const std::string& folder,
 std::vector<Exercise> chosen_exercises(const std::vector<std::string>& names,
                                        const std::string& folder);
 
+std::vector<std::string> ids_of(const std::vector<Exercise>& exercises);
+
 // One for each student and exercise, in the order of their names. Throws std::runtime_error if
 // there is no such folder or no student in it.
 std::vector<Submission> find_submissions(const std::string& folder,

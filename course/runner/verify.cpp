@@ -4,10 +4,12 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+#include "runner/json_output.hpp"
 #include "runner/places.hpp"
 #include "runner/submission.hpp"
 #include "runner/topics.hpp"
@@ -59,12 +61,18 @@ void print_indented(const std::string& text) {
   }
 }
 
-// Whether all hold. Prints a line for each proof, and what is wrong below it.
-bool verify(const Exercise& exercise) {
+// Whether all hold. Prints a line for each proof, and what is wrong below it; the same for programs
+// goes into `list`.
+bool verify(const Exercise& exercise, nlohmann::json& list) {
+  list.push_back({{"exercise", exercise.id},
+                  {"wrong", exercise.wrong.size()},
+                  {"build_error", ""},
+                  {"proofs", nlohmann::json::array()}});
   fmt::print("{}: {}\n", exercise.id, exercise.title);
   std::fflush(stdout);
   if (const std::string error = build_error(exercise); !error.empty()) {
     print_indented(error);
+    list.back()["build_error"] = error;
     return false;
   }
   const std::vector<std::string> proofs =
@@ -74,6 +82,9 @@ bool verify(const Exercise& exercise) {
     const Ending ending =
         run_proof(exercise, {fmt::format("--first={}", i), fmt::format("--last={}", i)});
     fmt::print("  {}  {}\n", ending.well() ? "holds " : "FAILS ", proofs[i - 1]);
+    list.back()["proofs"].push_back({{"name", proofs[i - 1]},
+                                     {"holds", ending.well()},
+                                     {"output", ending.well() ? "" : ending.output}});
     if (!ending.well()) print_indented(ending.output);
     std::fflush(stdout);
     holding += ending.well() ? 1 : 0;
@@ -93,15 +104,19 @@ std::vector<std::string> listed_cases(const std::string& output) {
   return cases;
 }
 
-int verify(const std::string& name) {
+int verify(const std::string& name, const std::string& json) {
   if (fs::exists(YOTTA_SOURCE_DIR "/handout"))
     throw UsageError("this tree was handed out: it has no solutions to prove an exercise with");
   std::vector<Topic> topics;
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
     topics.push_back({id, id.substr(0, 2), id.substr(3), ""});
   if (!name.empty()) topics = {choose(topics, name, "exercise")};
+  JsonOutput output(json);
+  nlohmann::json list = nlohmann::json::array();
   bool all = true;
-  for (const Topic& topic : topics) all = verify(read_exercise(YOTTA_SOURCE_DIR, topic.id)) && all;
+  for (const Topic& topic : topics)
+    all = verify(read_exercise(YOTTA_SOURCE_DIR, topic.id), list) && all;
+  output.write({{"exercises", list}, {"all_hold", all}});
   return all ? 0 : 1;
 }
 

@@ -15,6 +15,6 @@ namespace runner {
 std::vector<std::string> listed_cases(const std::string& output);
 
 // Of the exercise with this number or name; of all if it is empty. Returns 0 if every proof holds.
-int verify(const std::string& name);
+int verify(const std::string& name, const std::string& json);
 
 }  // namespace runner

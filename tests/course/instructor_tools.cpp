@@ -244,9 +244,17 @@ TEST_CASE("a tree for students has no answers, and its own check gives no points
           doctest::test_suite("long")) {
   const TemporaryFolder folder;
   const std::string out = folder / "students";
-  const Ending ending =
-      runner_verb(fmt::format("handout --exercises 03,10,18 --native --out '{}'", out), 3600);
+  const Ending ending = runner_verb(
+      fmt::format("handout --exercises 03,10,18 --out '{}' --json '{}.json'", out, out), 3600);
   REQUIRE_MESSAGE(ending.status == 0, ending.output);
+  const auto made = nlohmann::json::parse(read_text(out + ".json"));
+  CHECK(made.at("exercises").size() == 3);
+  CHECK(made.at("answers_left_in_it").empty());
+  for (const auto& entry : fs::directory_iterator(out + "/handout"))  // no path of this machine
+    CHECK_MESSAGE(!contains(read_text(entry.path()), YOTTA_SOURCE_DIR), entry.path().string());
+  const Ending other = run_limited({"env", "CXX=clang++-19", out + "/yotta", "check", "10"}, 600);
+  if (fs::exists("/usr/bin/clang++-19"))
+    CHECK_MESSAGE(contains(other.output, "programs of both would crash"), other.output);
   CHECK(contains(ending.output,
                  "03.1, 03.2, 03.3, 03.4 in include/yotta/device/matmul_register_tiles.hpp"));
   CHECK_FALSE(fs::exists(out + "/.git"));
@@ -255,6 +263,18 @@ TEST_CASE("a tree for students has no answers, and its own check gives no points
   CHECK(fs::exists(out + "/exercises/10_collectives/tests.cpp"));
   CHECK_FALSE(contains(read_text(out + "/AGENTS.md"), "CONTRIBUTING"));
   CHECK_FALSE(fs::exists(out + "/exercises/13_ddp"));
+}
+
+TEST_CASE("the proofs as JSON" * doctest::test_suite("long")) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "proofs.json";
+  const Ending ending = runner_verb(fmt::format("exercise verify 03 --json '{}'", file), 1800);
+  CHECK_MESSAGE(ending.status == 0, ending.output);
+  const auto proofs = nlohmann::json::parse(read_text(file));
+  CHECK(proofs.at("all_hold") == true);
+  REQUIRE(proofs.at("exercises").size() == 1);
+  CHECK(proofs.at("exercises")[0].at("proofs").size() >= 10);
+  for (const auto& proof : proofs.at("exercises")[0].at("proofs")) CHECK(proof.at("holds") == true);
 }
 
 TEST_CASE("copies are alike, with other names, comments and lines too") {
@@ -380,9 +400,15 @@ TEST_CASE("work is packed, and taken in for a class") {
   fs::copy(at + "/work", at + "/tree/yotta/work", fs::copy_options::recursive);
   run_limited({"tar", "-czf", at + "/in/cem.tar.gz", "-C", at + "/tree", "yotta"}, 60);
   write_text(at + "/in/eve.tar.gz", "no archive");
-  const Ending ending = collect(fmt::format("'{0}/in' --out '{0}/class'", at));
+  const Ending ending =
+      collect(fmt::format("'{0}/in' --out '{0}/class' --json '{0}/collected.json'", at));
   CHECK(ending.status == 1);
   CHECK(contains(ending.output, "nothing could be taken from " + at + "/in/eve.tar.gz"));
+  const auto collected = nlohmann::json::parse(read_text(at + "/collected.json"));
+  REQUIRE(collected.at("taken").size() == 3);
+  CHECK(collected.at("taken")[1].at("student") == "bob smith");
+  REQUIRE(collected.at("refused").size() == 1);
+  CHECK(contains(collected.at("refused")[0].at("why"), "eve.tar.gz"));
   CHECK(read_text(at + "/class/ann/03_matmul/" + yotta_test::quick_exercise().file_name()) ==
         "int mine;\n");
   CHECK(read_text(at + "/class/bob smith/work/03_matmul/" +
@@ -511,13 +537,19 @@ TEST_CASE("an archive cannot write elsewhere or fill the disk") {
 TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   const TemporaryFolder folder;
   const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
-  const Ending made =
-      runner_verb(fmt::format("autograder --exercises 03 --out '{}/grader.zip'", at));
+  const Ending made = runner_verb(
+      fmt::format("autograder --exercises 03 --out '{0}/grader.zip' --variant \"ann's key\" "
+                  "--json '{0}/made.json'",
+                  at));
   REQUIRE_MESSAGE(made.status == 0, made.output);
+  const auto written = nlohmann::json::parse(read_text(at + "/made.json"));
+  CHECK(written.at("exercises") == nlohmann::json({"03_matmul"}));
+  CHECK(written.at("variant") == "ann's key");
   fs::create_directories(at + "/source");
   run_limited({"env", "-C", at + "/source", "cmake", "-E", "tar", "xf", "../grader.zip"}, 60);
   for (const char* each : {"setup.sh", "yotta.tar.gz", "VERSION"})
     CHECK(fs::exists(at + "/source/" + each));
+  CHECK(contains(read_text(at + "/source/run_autograder"), R"(--variant 'ann'\''s key')"));
   const std::string setup = read_text(at + "/source/setup.sh");
   CHECK(contains(setup, "\"$tree/yotta\" grade "));  // which installs what grade needs
   const auto results = [&](const std::string& text) {
@@ -541,6 +573,10 @@ TEST_CASE("Gradescope's zip grades a good and a bad submission") {
   run_limited({"tar", "-czf", at + "/submission/yotta-work.tar.gz", "-C", at + "/packed", "."}, 60);
   CHECK(results("").at("output") == "03_matmul: empty\n");  // the starter was found
   CHECK(runner_verb("autograder --exercises 03 --out grader.tar").status == 2);
+  const Ending for_each = runner_verb(
+      fmt::format("autograder --exercises 03 --out '{}/a.zip' --variant 'a {{student}}'", at));
+  CHECK(for_each.status == 2);
+  CHECK(contains(for_each.output, "does not know whose work it grades"));
 }
 
 TEST_CASE("a key chooses numbers of the cases, always the same") {

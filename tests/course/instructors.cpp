@@ -293,6 +293,17 @@ TEST_CASE("platforms get the columns that they read") {
         "Student,ID,SIS User ID,SIS Login ID,Section,Exercise 10_collectives\r\n"
         "Points Possible,,,,,100\r\nann,,,ann,,40\r\nbob,,,bob,,\r\n");
   CHECK(moodle_csv(marks) == "Username,Exercise 10_collectives\r\nann,40\r\nbob,\r\n");
+  const yotta_test::TemporaryFolder folder;
+  const std::string names = folder / "names.csv";
+  write_text(names, "\"ann\", ann.lee@x.edu\r\n\n");
+  CHECK(contains(canvas_csv(marks, read_logins(names)), "ann,,,ann.lee@x.edu,,40\r\nbob,,,bob,,"));
+  CHECK(contains(moodle_csv(marks, read_logins(names)), "ann.lee@x.edu,40"));
+  write_text(names, "ann,a\nann,b\n");
+  CHECK(yotta_test::message_of([&] { read_logins(names); }) ==
+        names + ", line 2: ann has a login already, a");
+  write_text(names, "ann\n");
+  CHECK(yotta_test::message_of([&] { read_logins(names); }) ==
+        names + ", line 1: expected FOLDER,LOGIN, not 'ann'");
   CHECK(marks_json(marks)["submissions"][1]["points"].is_null());
   CHECK(mark_json(mark_of(mark_json(marks[0]))) == mark_json(marks[0]));
   CHECK(contains(marks_table(marks), "partial 40"));
