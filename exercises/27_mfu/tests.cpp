@@ -405,6 +405,13 @@ TEST_CASE("27.6: recomputation is what was computed beyond the model") {
                      "3.5. What is computed a second time is not useful",
                      of(fall, Loss::recomputation)));
   expect(same(fall.model_flops, 100), "the model's FLOPs are those of its formula");
+  const Waterfall counted = solution.waterfall(with_gaps(), small_machine(), 200, 0, 8);
+  expect(
+      same(of(counted, Loss::recomputation), -30 / 20.0),
+      fmt::format("170 FLOPs were computed and the formula counts 200, as with the scores that a "
+                  "causal kernel leaves out: {} s are recomputation, not -1.5. Less than 0 is "
+                  "right here, or the lines do not add up to the time",
+                  of(counted, Loss::recomputation)));
 }
 
 TEST_CASE("27.6: only what lies in the window") {
