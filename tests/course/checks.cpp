@@ -151,7 +151,7 @@ TEST_CASE("what does not compile keeps the last version's points and names the t
   CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums per thread:\n"));
   CHECK(contains(ending.output, "nonsense"));
   CHECK(contains(ending.output,
-                 "100 of 100 points: of each task the better of now and of your last"));
+                 "100 of 100 points: for each task the better of this version and the last one"));
   const nlohmann::json verdict = student.verdict();
   CHECK(verdict["compiled"] == false);
   CHECK(verdict["left_out"] == std::vector<std::string>{"03.2"});

@@ -351,7 +351,8 @@ TEST_CASE("what does not compile keeps the points of the last version that did, 
   CAPTURE(text);
   CHECK(contains(text, "In 7.2, two:\n  /w/sums.hpp:8:3: error: wrong\n"));
   CHECK(contains(
-      text, "70 of 100 points: those of your last version that compiled, of 2026-11-22 10:00\n"));
+      text,
+      "70 of 100 points: those of your last version that compiled, graded 2026-11-22 10:00\n"));
   const nlohmann::json json = verdict_json(exercise, verdict);
   CHECK(json["points"] == 70);
   CHECK(json["compiled"] == false);
