@@ -2,6 +2,7 @@
 // here.
 #include "runner/memory_error.hpp"
 #include "runner/salvage.hpp"
+#include "runner/solution.hpp"
 #include "runner/verdict.hpp"
 
 #include <doctest/doctest.h>
@@ -558,4 +559,18 @@ TEST_CASE("AddressSanitizer's report is read in the words of all its versions") 
                  "reads an address that is nobody's"));
   CHECK(memory_error("AddressSanitizer\n", "/no/program") == "");
   CHECK(without_report(before) == before);
+}
+
+TEST_CASE("graded cases that cannot be built: what failed is said, or that it took too long") {
+  Ending ending;
+  ending.status = 1;
+  ending.output = "[1/2] Building a.o\n[2/2] Building b.o\nFAILED: b.o\nb.cpp:1:1: error: no\n";
+  CHECK(why_unbuilt(ending) == "cannot be built:\nFAILED: b.o\nb.cpp:1:1: error: no\n");
+  ending.output = "ninja: error: no room\n";
+  CHECK(contains(why_unbuilt(ending), "ninja: error: no room"));
+  ending.output = "";
+  CHECK(contains(why_unbuilt(ending), "cmake cannot be started"));
+  ending.too_late = true;
+  CHECK(contains(why_unbuilt(ending), "not built within 60 minutes"));
+  CHECK(contains(why_unbuilt(ending), "it goes on where it stopped"));
 }
