@@ -44,7 +44,12 @@ std::string all_of(const nlohmann::json& verdict) {
 
 }  // namespace
 
-std::string own_program() { return fs::read_symlink("/proc/self/exe"); }
+std::string own_program() { return program_at(fs::read_symlink("/proc/self/exe")); }
+
+std::string program_at(const std::string& link) {
+  const std::string mark = " (deleted)";
+  return link.ends_with(mark) ? link.substr(0, link.size() - mark.size()) : link;
+}
 
 std::string run_here(Command words) {
   words.insert(words.begin(), own_program());

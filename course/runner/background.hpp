@@ -11,6 +11,8 @@
 namespace runner {
 
 std::string own_program();
+// What /proc says of a running program, without the mark of one that was built again since.
+std::string program_at(const std::string& link);
 // What this program says when it is given these words.
 std::string run_here(Command words);
 

@@ -184,6 +184,10 @@ std::vector<Meaning> of_types() {
       meaning(R"(expression is not assignable|lvalue required as left operand)",
               "What stands to the left of = must be a variable. Is == meant?"),
       meaning(
+          R"((?:convert|conversion from) '(?:const )?(?:u?int|long|float|double|size_t|bool)[^\n]*to '(?:yotta::)?(?:Const)?Data')",
+          "Ranks send arrays, and this is a single number. Put it into a vector of one element: "
+          "std::vector<int64_t> total = {x};"),
+      meaning(
           R"(could not convert|cannot convert|to non-scalar type|no viable conversion|no known conversion|invalid conversion|cannot initialize)",
           "A value of one type is given where another is needed, and there is no way from the "
           "one to the other. The message names both."),

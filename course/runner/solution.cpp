@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 namespace runner {
 namespace {
 
-constexpr double build_seconds = 600, compile_seconds = 120;
+constexpr double build_seconds = 3600;  // a slow machine builds the library for half an hour
+constexpr double compile_seconds = 120;
 constexpr rlim_t largest_object = 512 << 20;         // bytes; a program of the asan tier has 100 MB
 constexpr rlim_t compiler_memory = rlim_t{4} << 30;  // bytes
 constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
@@ -209,6 +210,18 @@ BuildCommands commands_for(const std::string& listed, const std::string& object,
   return commands;
 }
 
+std::string why_unbuilt(const Ending& ending) {
+  if (ending.too_late)
+    return fmt::format(
+        "were not built within {:.0f} minutes. Try once more, with nothing else running: it goes "
+        "on where it stopped",
+        build_seconds / 60);
+  const size_t first = ending.output.find("FAILED: ");  // Ninja's; before it stands what went well
+  const std::string said = ending.output.substr(first == std::string::npos ? 0 : first);
+  return "cannot be built:\n" +
+         (said.empty() ? "cmake cannot be started, or it said nothing" : said);
+}
+
 Grader build_grader(const Exercise& exercise) {
   const std::string library = fmt::format("exercise_{}_library", exercise.id);
   const std::string starter = fmt::format("exercise_{}_starter", exercise.id);
@@ -224,9 +237,7 @@ Grader build_grader(const Exercise& exercise) {
   if (instrumented(exercise)) targets.push_back("yotta_precompiled_asan");
   const Ending ending = cmake_build(targets);
   if (!ending.well())
-    throw CouldNotGrade(fmt::format(
-        "the graded cases of {} cannot be built:\n{}", exercise.id,
-        ending.output.empty() ? "cmake cannot be started, or it said nothing" : ending.output));
+    throw CouldNotGrade(fmt::format("the graded cases of {} {}", exercise.id, why_unbuilt(ending)));
   return {grader.library, known_by_nothing(in_build("exercises/" + starter))};
 }
 

@@ -16,6 +16,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
+#include "runner/process.hpp"
 #include "runner/vet.hpp"
 
 namespace runner {
@@ -46,6 +47,8 @@ struct Grader {
   std::string library;                  // the program of graded cases on the library's own solution
   std::vector<std::string> by_nothing;  // see passed_by_nothing
 };
+// What is said of graded cases whose build ended like this.
+std::string why_unbuilt(const Ending& ending);
 // Up to date. Throws CouldNotGrade when it cannot be built: then the fault is not the student's.
 Grader build_grader(const Exercise& exercise);
 

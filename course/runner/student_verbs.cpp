@@ -168,7 +168,7 @@ int reset(const std::string& name, bool yes) {
   const Exercise exercise = choose_exercise(name).exercise;
   const std::string file = exercise.work_copy();
   if (!yes && isatty(STDIN_FILENO) == 0)
-    throw UsageError("there is no terminal to ask at; with --yes it does not ask");
+    throw UsageError("there is no terminal to ask on: add --yes to do it without a question");
   if (!yes && begun(exercise) &&
       !agreed(fmt::format("Start {} again? Your file is kept beside it.", relative(file))))
     return 1;

@@ -228,10 +228,10 @@ std::string points_text(const Verdict& verdict) {
   const std::string points = fmt::format("{} of {} points", grade.points, grade.of);
   if (!verdict.kept_from.empty() && !verdict.left_out.empty())
     return fmt::format(
-        "{}: of each task the better of now and of your last version that compiled, of {}\n",
+        "{}: for each task the better of this version and the last one that compiled, graded {}\n",
         paint(Color::bold, points), verdict.kept_from);
   if (!verdict.kept_from.empty())
-    return fmt::format("{}: those of your last version that compiled, of {}\n",
+    return fmt::format("{}: those of your last version that compiled, graded {}\n",
                        paint(Color::bold, points), verdict.kept_from);
   return paint(verdict.complete() ? Color::green : Color::bold, points) + "\n";
 }

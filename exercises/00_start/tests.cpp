@@ -47,19 +47,20 @@ struct Access {
   bool writes;
 };
 
-// A counter that remembers who used it when.
+// A counter that remembers who used it when. A write takes a second, a read one or more.
 class WatchedCounter : public SharedCounter {
  public:
-  explicit WatchedCounter(int64_t value) : value_(value) {}
+  WatchedCounter(int64_t value, std::vector<double> read_seconds)
+      : value_(value), read_seconds_(std::move(read_seconds)) {}
 
   int64_t read() override {
     const std::lock_guard lock(mutex_);
-    note(false);
+    note(false, read_seconds_.at(static_cast<size_t>(context().rank)));
     return value_;
   }
   void write(int64_t value) override {
     const std::lock_guard lock(mutex_);
-    note(true);
+    note(true, 1);
     value_ = value;
   }
 
@@ -74,15 +75,16 @@ class WatchedCounter : public SharedCounter {
   }
 
  private:
-  void note(bool writes) {
+  void note(bool writes, double seconds) {
     const auto now = [] { return context().clock->now(compute_lane).end; };
     const double begin = now();
-    charge({"use the counter", DType::f32, 1, 0, 0});
+    charge({"use the counter", DType::f32, seconds, 0, 0});
     accesses_.push_back({begin, now(), context().rank, writes});
   }
 
   std::mutex mutex_;
   int64_t value_;
+  std::vector<double> read_seconds_;  // by rank
   std::vector<Access> accesses_;
 };
 
@@ -105,8 +107,8 @@ std::string race_of(const std::vector<Access>& all) {
   return "";
 }
 
-// After its last write a rank may read the counter once more, when nobody is going to write it.
-// Returns what happened where one reads it earlier; empty: none does.
+// A read that is a rank's last use of the counter tells it the new value, or is over before anybody
+// writes. Returns what happened where a rank reads while another one writes; empty: none does.
 std::string early_read_of(const std::vector<Access>& all) {
   for (const Access& read : all) {
     const bool is_last = std::none_of(all.begin(), all.end(), [&](const Access& other) {
@@ -114,7 +116,8 @@ std::string early_read_of(const std::vector<Access>& all) {
     });
     if (read.writes || !is_last) continue;
     for (const Access& write : all)
-      if (write.writes && write.rank != read.rank && write.end > read.begin)
+      if (write.writes && write.rank != read.rank && write.end > read.begin &&
+          write.begin < read.end)
         return fmt::format(
             "rank {} reads the counter at {:.0f} s of the clock, before rank {} has written it at "
             "{:.0f} s",
@@ -139,6 +142,16 @@ std::string wrong_count(int64_t before, int64_t after, int64_t found, int ranks)
 // "with 4 ranks: "
 std::string ranks_text(int p) { return fmt::format("with {} {}: ", p, p == 1 ? "rank" : "ranks"); }
 
+// How long each of p ranks takes to read the counter: all a second; or each of them 10 more than
+// the one before, or than the one after, which shows who reads while another one may write.
+enum class Readers { equal, last_is_slowest, first_is_slowest };
+std::vector<double> read_seconds(int p, Readers readers) {
+  std::vector<double> seconds(static_cast<size_t>(p), 1);
+  for (int r = 0; r < p && readers != Readers::equal; ++r)
+    seconds[static_cast<size_t>(r)] += 10 * (readers == Readers::last_is_slowest ? r : p - 1 - r);
+  return seconds;
+}
+
 // add_to_counter on p ranks, which find 1, 2, ... things; the counter was 100. A race fails at
 // once.
 struct Counted {
@@ -146,8 +159,8 @@ struct Counted {
   std::vector<int64_t> returned;  // by each rank
   std::string early_read;
 };
-Counted count_on(int p) {
-  WatchedCounter counter(100);
+Counted count_on(int p, Readers readers = Readers::equal) {
+  WatchedCounter counter(100, read_seconds(p, readers));
   std::vector<int64_t> returned(static_cast<size_t>(p));
   run(p, [&](Communicator& world) {
     returned[static_cast<size_t>(world.rank())] =
@@ -203,7 +216,7 @@ TEST_CASE("00.1: one all_reduce is enough") {
 }
 
 TEST_CASE("00.2: every rank gets the numbers of the rank on its left") {
-  for (const int p : exercise::ranks({2, 3, 4, 5})) {
+  for (const int p : exercise::ranks({2, 3, 4, 5, 1})) {
     std::vector<std::vector<float>> got(static_cast<size_t>(p));
     run(p, [&](Communicator& world) {
       const auto mine = static_cast<float>(world.rank());
@@ -235,14 +248,17 @@ TEST_CASE("00.3: the counter grows by what all ranks have found, and no two rank
 
 TEST_CASE("00.3: every rank returns what the counter is then") {
   for (const int p : exercise::ranks({2, 3, 4, 8, 1})) {
-    const Counted counted = count_on(p);
-    expect(counted.early_read.empty(), ranks_text(p) + counted.early_read);
-    for (int r = 0; r < p; ++r) {
-      const int64_t got = counted.returned[static_cast<size_t>(r)];
-      expect(got == counted.counter,
-             fmt::format("{}rank {} returns {}, and the counter is {}: a rank that knows the new "
-                         "value can tell the others with one broadcast",
-                         ranks_text(p), r, got, counted.counter));
-    }
+    const Counted all[] = {count_on(p, Readers::first_is_slowest),
+                           count_on(p, Readers::last_is_slowest)};
+    for (const Counted& counted : all)
+      expect(counted.early_read.empty(), ranks_text(p) + counted.early_read);
+    for (const Counted& counted : all)
+      for (int r = 0; r < p; ++r) {
+        const int64_t got = counted.returned[static_cast<size_t>(r)];
+        expect(got == counted.counter,
+               fmt::format("{}rank {} returns {}, and the counter is {}: a rank that knows the new "
+                           "value can tell the others with one broadcast",
+                           ranks_text(p), r, got, counted.counter));
+      }
   }
 }

@@ -233,6 +233,12 @@ std::string about_ring(const RingOf& ring, double got) {
   double sum = 0;
   for (const double seconds : open) sum += seconds;
   const double first = open.front();
+  exercise::Link worst = {};
+  for (size_t i = 0; i < ring.chips.size(); ++i) {
+    const exercise::Link next =
+        solution.link(ring.machine, ring.chips[i], ring.chips[(i + 1) % ring.chips.size()]);
+    worst = {std::max(worst.alpha, next.alpha), std::max(worst.beta, next.beta), next.level};
+  }
   open.pop_back();
   if (close(got, steps * ring.step(ring.bytes)))
     return "that sends the whole array in every step: a chip sends a p-th of it";
@@ -242,6 +248,8 @@ std::string about_ring(const RingOf& ring, double got) {
     return "the messages of a step are added up, but all chips send at once";
   if (close(got, steps * *std::max_element(open.begin(), open.end())))
     return "that is without the link from the last chip to the first, which closes the ring";
+  if (close(got, steps * (worst.alpha + part * worst.beta)))
+    return "the largest alpha and the largest beta are those of two links here: a message has one";
   if (close(got, steps * first))
     return fmt::format(
         "that takes the first link for all of them. Here chips {} and {} share a slower one",
@@ -323,6 +331,7 @@ TEST_CASE("09.4: chips that fit into one node") {
 
 TEST_CASE("09.4: more chips than a node has") {
   expect_switched("h100", 16);
+  expect_switched("h100", 12);  // a node and a half
   expect_switched("a100", 16384);
   expect_switched("h100-pcie", 4);
 }
@@ -392,6 +401,8 @@ TEST_CASE("09.7: a step takes what its slowest link takes") {
   std::vector<int> over_pods = first_chips(12);
   over_pods.back() = 3072;
   expect_ring({"11 chips of a pod and one of another", llama, over_pods});
+  const Machine far = {{{"node", 2, us, network}, {"cable", 4, 5000 * us, nvlink}}, {}};
+  expect_ring({"two nodes of 2 and a long cable with much bandwidth", far, {0, 1, 2, 3}});
 }
 
 TEST_CASE("09.7: the last chip sends to the first") {

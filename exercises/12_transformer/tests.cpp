@@ -489,6 +489,15 @@ TEST_CASE("12.4: large logits do not overflow") {
                      "Each row has a largest logit of its own: with another row's its exponents "
                      "are all 0",
                      apart.loss(), found));
+  Logits unlikely;  // what came next is e^-900 as probable as another one
+  for (size_t n = 0; n < unlikely.targets.size(); ++n)
+    unlikely.z.span<double>()[n * 5 + static_cast<size_t>(unlikely.targets[n] + 1) % 5] += 900;
+  const double surprised = run(unlikely, 0).loss;
+  expect(std::abs(surprised - unlikely.loss()) < tolerance,
+         fmt::format("targets with logits 900 below another one: expected a loss of {:.6f}, got "
+                     "{:.6f}. Their probability is 0 in a double, and its logarithm infinite: take "
+                     "log P = z - m - log(sum) from the logits",
+                     unlikely.loss(), surprised));
 }
 
 TEST_CASE("12.5: o and L are those of all keys at once, however many keys come at a time") {
@@ -589,4 +598,9 @@ TEST_CASE("12.7: the FLOPs of a linear layer's step, as the ledger counts them")
                                     "ledger counts {:.0f}{}",
                                     N, I, O, got, step, why));
   }
+  const int64_t large = solution.linear_step_flops(8192, 8192, 28'672);
+  expect(large == int64_t{6} * 8192 * 8192 * 28'672,
+         fmt::format("8192 tokens, 8192 inputs, 28672 outputs: {} FLOPs predicted, {} are right: "
+                     "numbers of an int end at 2147483647, and those of an int64_t far later",
+                     large, int64_t{6} * 8192 * 8192 * 28'672));
 }

@@ -276,6 +276,26 @@ TEST_CASE("14.3: stage 2 sends a bucket when its last gradient is there") {
       "gradient, sums_.on_gradient_ready(...), which launches it at the last");
 }
 
+TEST_CASE("14.3: the last gradient is in the bucket before stage 2 sends it") {
+  reaches("14.4", [] {
+    run_before_finish(1, [](Communicator& world) {
+      const std::vector<ParameterPtr> parameters = make_parameters();
+      auto zero = solution.make_zero(parameters, world, 2, one_bucket);
+      backward(parameters, 0, 0);
+      const Tensor arriving = zero->buckets()[0].arriving;
+      if (!arriving.defined() || arriving.numel() != numbers) return zero;  // that is 14.4's
+      Numbers expected(numbers);
+      for (int64_t i = 0; i < numbers; ++i)
+        expected[static_cast<size_t>(i)] = local_gradient(0, 0, i);
+      require(arriving.values() == as_in_one_bucket(expected),
+              "stage 2 on 1 rank: what is sent lacks the last gradient. on_gradient_ready(...) "
+              "sends the bucket at the last one, so say it when the gradient is in its place");
+      return zero;
+    });
+  });
+  CHECK(true);
+}
+
 TEST_CASE("14.4: stage 2 sends while backward goes on") {
   // Rank 1 begins only after it has heard from rank 0, and rank 0 tells it after its bucket has
   // left.
@@ -423,7 +443,12 @@ TEST_CASE("14.6: after gather every rank has everyone's new weights") {
       zero->finish();
       for (const ParameterPtr& each : zero->shards())
         for (float& value : each->value.span<float>()) value += 1000;  // a step
+      const int64_t held = context().ledger.memory()->live(MemoryKind::parameters);
       zero->gather();
+      const int64_t now = context().ledger.memory()->live(MemoryKind::parameters);
+      require(now == held, fmt::format("{} bytes of weights are held after gather(), and {} were "
+                                       "before: gather into the bucket's own `weights`",
+                                       now, held));
       const Numbers after = values_of(parameters);
       for (size_t i = 0; i < after.size(); ++i) {
         require(after[i] != before[i],

@@ -91,6 +91,19 @@ TEST_CASE("21.2: every rank gets the sums of its tokens") {
     }
 }
 
+TEST_CASE("21.2: the sums have the type of the parts") {
+  const std::string text = exercise::error_of([] {
+    run(2, [](Communicator& tp) {
+      const Tensor sums = solution.gather_backward(Tensor::full({B, 5, C}, 1), tp, {5});
+      for (const double sum : sums.values())
+        exercise::require(sum == 2, fmt::format("1 of each of 2 ranks is {}, expected 2", sum));
+    });
+  });
+  expect(text.empty(),
+         "parts of f32: whatever is padded has parts.dtype(), as padded_to(k, run) has. It said: " +
+             text);
+}
+
 namespace {
 
 // Two layers that read the same gathered x.
@@ -295,6 +308,38 @@ TEST_CASE("21.6: norms' gradients are the sums over the ranks, in one all_reduce
                        "all_reduce of all {} numbers together sends {}",
                        p, messages, all, 2 * (p - 1)));
   }
+}
+
+TEST_CASE("21.6: a norm that has no gradient on one rank") {
+  const std::string text = exercise::error_of([] {
+    run(2, [](Communicator& tp) {
+      const std::vector<ParameterPtr> parameters = parameters_of_a_model();
+      for (const ParameterPtr& each : parameters) fill_gradient(*each, 1);
+      const ParameterPtr& norm = parameters[2];
+      if (tp.rank() == 1) norm->grad = {};
+      solution.reduce_gradients(parameters, tp);
+      exercise::require(norm->grad.defined() && norm->grad.values() == gradient_of(*norm, 1),
+                        fmt::format("{} on rank {} is not the sum, which is rank 0's gradient",
+                                    norm->name, tp.rank()));
+    });
+  });
+  expect(text.empty(),
+         "rank 1 had no token for a norm, and has no gradient of it: gradient() makes "
+         "zeros, so that all ranks send equally many numbers. It said: " +
+             text);
+}
+
+TEST_CASE("21.6: parameters without a norm") {
+  const std::string text = exercise::error_of([] {
+    run(2, [](Communicator& tp) {
+      const std::vector<ParameterPtr> all = parameters_of_a_model();
+      solution.reduce_gradients({all[4], all[7]}, tp);
+    });
+  });
+  expect(text.empty(),
+         "none of them sees its rank's tokens alone, so there is nothing to join and "
+         "nothing to send: return then. It said: " +
+             text);
 }
 
 TEST_CASE("21.7: every parameter that sees its rank's tokens alone is found, and no other") {

@@ -165,22 +165,26 @@ TEST_CASE("27.2: nothing again is three forward passes") {
 }
 
 TEST_CASE("27.2: what is computed again is a forward pass") {
-  const Parts f = solution.forward_flops(small(), 6, Counted::all);
-  const auto more = [&](Recomputed again) {
-    return solution.hardware_flops(small(), 6, Counted::all, again) -
-           solution.hardware_flops(small(), 6, Counted::all, Recomputed::none);
-  };
-  const double scores = more(Recomputed::attention);
-  expect(same(scores, f.scores),
-         fmt::format("attention again: {} FLOPs more, not {}. Its forward alone is computed again; "
-                     "its backward is computed once either way",
-                     scores, f.scores));
-  const double blocks = more(Recomputed::all), right = f.projections + f.scores + f.feed_forward;
-  expect(same(blocks, right),
-         fmt::format("blocks again: {} FLOPs more, not {}{}", blocks, right,
-                     same(blocks, right + f.output)
-                         ? ": the output matrix is outside of the blocks, and is not computed again"
-                         : ": one more forward pass of all blocks"));
+  for (const Counted counted : {Counted::all, Counted::causal}) {
+    const Parts f = solution.forward_flops(small(), 6, counted);
+    const auto more = [&](Recomputed again) {
+      return solution.hardware_flops(small(), 6, counted, again) -
+             solution.hardware_flops(small(), 6, counted, Recomputed::none);
+    };
+    const char* which = counted == Counted::all ? "all" : "causal";
+    const double scores = more(Recomputed::attention);
+    expect(same(scores, f.scores),
+           fmt::format("attention again, {} scores: {} FLOPs more, not {}. Its forward alone is "
+                       "computed again, with the scores that are counted; its backward is computed "
+                       "once either way",
+                       which, scores, f.scores));
+    const double blocks = more(Recomputed::all), right = f.projections + f.scores + f.feed_forward;
+    expect(same(blocks, right),
+           fmt::format("blocks again, {} scores: {} FLOPs more, not {}{}", which, blocks, right,
+                       same(blocks, right + f.output) ? ": the output matrix is outside of the "
+                                                        "blocks, and is not computed again"
+                                                      : ": one more forward pass of all blocks"));
+  }
 }
 
 // ---- 27.3 ----
@@ -279,6 +283,12 @@ TEST_CASE("27.4: the launch, and the type") {
       fmt::format("f32 products at the peak of bf16? 40 FLOPs at 10 FLOP/s take 4 s: counted are "
                   "2 s, at the peak counted against, and 2 s are the wider type's, not {}",
                   found.wider));
+  op.bytes = 25;
+  const OpParts slow = solution.op_time(op, small_machine());
+  expect(same(slow.counted, 2) && same(slow.wider, 2) && same(slow.memory, 1),
+         fmt::format("40 FLOPs of f32 and 25 bytes take 5 s: 2 s are counted, 2 s are the wider "
+                     "type's and 1 s waits for memory, not {}, {} and {}",
+                     slow.counted, slow.wider, slow.memory));
 }
 
 // ---- 27.5 ----
@@ -395,6 +405,13 @@ TEST_CASE("27.6: recomputation is what was computed beyond the model") {
                      "3.5. What is computed a second time is not useful",
                      of(fall, Loss::recomputation)));
   expect(same(fall.model_flops, 100), "the model's FLOPs are those of its formula");
+  const Waterfall counted = solution.waterfall(with_gaps(), small_machine(), 200, 0, 8);
+  expect(
+      same(of(counted, Loss::recomputation), -30 / 20.0),
+      fmt::format("170 FLOPs were computed and the formula counts 200, as with the scores that a "
+                  "causal kernel leaves out: {} s are recomputation, not -1.5. Less than 0 is "
+                  "right here, or the lines do not add up to the time",
+                  of(counted, Loss::recomputation)));
 }
 
 TEST_CASE("27.6: only what lies in the window") {

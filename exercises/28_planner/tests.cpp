@@ -159,6 +159,13 @@ TEST_CASE("28.2: the first stage keeps the microbatches that are in flight") {
       fmt::format("8 blocks, pp 2, 2 chunks: {} bytes of activations, not {}. Interleaving has 5 "
                   "stages of 2 blocks in flight",
                   found, 5 * 2 * 40 * block_bytes));
+  l.batch = 2;
+  const double few = solution.activations(eight, l);
+  expect(same(few, 4 * 2 * 40 * block_bytes),
+         fmt::format("8 blocks, pp 2, 2 chunks, 2 microbatches: {} bytes of activations, not {}. A "
+                     "rank runs 2 microbatches through each of 2 chunks, so no more than 4 stages "
+                     "of 2 blocks are in flight",
+                     few, 4 * 2 * 40 * block_bytes));
 }
 
 TEST_CASE("28.2: a recomputed block keeps its input alone") {
@@ -171,6 +178,8 @@ TEST_CASE("28.2: a recomputed block keeps its input alone") {
   l.shape = {.pp = 2};
   expect_activations(l, 2 * 1 * 40 * 2 * 8,
                      "Of each of the 2 microbatches in flight the inputs of 1 block stay");
+  l.microbatch = 3;
+  expect_activations(l, 2 * 1 * 120 * 2 * 8, "A microbatch has 3 x 40 tokens, as without it");
 }
 
 // ---- 28.3 ----
@@ -296,6 +305,8 @@ TEST_CASE("28.7: Llama 3 70B on 8960 TPU v5p, at an MFU of 40%") {
   expect_number("days", found.days, 6.3e24 / (8960 * 459e12 * 0.4) / 86400,
                 "The chips reach the MFU's share of their peak, all day");
   expect_number("least chips", found.least_chips, 14, "18 bytes per parameter, and 95 GB per chip");
+  expect_number("chips for 30 days", found.month_chips, 13239,
+                "13,238.3 chips would do: with 13,238 it takes longer, so round up");
 }
 
 TEST_CASE("28.7: Llama 3 70B on 4096 H100, at an MFU of 40%") {

@@ -151,7 +151,7 @@ TEST_CASE("what does not compile keeps the last version's points and names the t
   CHECK(contains(ending.output, "In 03.2, the kernel with a column of sums per thread:\n"));
   CHECK(contains(ending.output, "nonsense"));
   CHECK(contains(ending.output,
-                 "100 of 100 points: of each task the better of now and of your last"));
+                 "100 of 100 points: for each task the better of this version and the last one"));
   const nlohmann::json verdict = student.verdict();
   CHECK(verdict["compiled"] == false);
   CHECK(verdict["left_out"] == std::vector<std::string>{"03.2"});
@@ -455,7 +455,9 @@ TEST_CASE("the shells' completions are fresh, and complete verbs, options and ex
   CHECK(completed("exercise ver") == "verify\n");
   CHECK(completed("check --fi") == "--file\n");
   CHECK(completed("check 03.") == "03.1 03.2 03.3 03.4 03.5\n");
-  CHECK(completed("reset 03") == "03 03_matmul\n");
+  CHECK(completed("reset 40") == "40 40_debugging\n");  // which has no lesson
+  for (const char* verb : {"predict", "slides", "lesson"})
+    CHECK(completed(fmt::format("{} 40", verb)) == "\n");
   CHECK(contains(completed("hint ''"), "10_collectives"));  // tasks only once a number was begun
   CHECK_FALSE(contains(completed("hint ''"), "10.1"));
   CHECK(completed("check 10 --file ''") == "\n");  // the shell's own: files

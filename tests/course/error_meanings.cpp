@@ -41,6 +41,8 @@ const std::vector<Slip> errors = {
      "A view of const elements"},
     {"struct ConstData {}; struct Data {}; void f(ConstData in) { Data out = in; }",
      "Say ConstData here"},
+    {"struct Data {}; struct W { void sum(Data); };\nvoid f(W w, long x) { w.sum(x); }",
+     "a vector of one element"},
     {"struct A {}; struct B {}; void f(A a) { B b = a; }", "no way from the one to the other"},
     {"struct A {}; void f() { A a; int x = a; }", "no way from the one to the other"},
     {"struct A {}; void g(A a); void f(int x) { g(x); }", "no way from the one to the other"},

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "runner/background.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/learn_screen.hpp"
@@ -322,6 +323,11 @@ TEST_CASE("what could not be graded says why, and is nobody's failure") {
   CHECK(state.page == Page::verdict);
   CHECK(contains(seen(state), "it is wrong"));
   CHECK_FALSE(contains(seen(state), "is expected"));
+}
+
+TEST_CASE("a program that was built again while it runs starts the new one") {
+  CHECK(runner::program_at("/b/runner (deleted)") == "/b/runner");
+  CHECK(runner::program_at("/b/runner") == "/b/runner");
 }
 
 TEST_CASE("a verdict of another exercise counts there, and shows nothing here") {

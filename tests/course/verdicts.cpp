@@ -2,6 +2,7 @@
 // here.
 #include "runner/memory_error.hpp"
 #include "runner/salvage.hpp"
+#include "runner/solution.hpp"
 #include "runner/verdict.hpp"
 
 #include <doctest/doctest.h>
@@ -351,7 +352,8 @@ TEST_CASE("what does not compile keeps the points of the last version that did, 
   CAPTURE(text);
   CHECK(contains(text, "In 7.2, two:\n  /w/sums.hpp:8:3: error: wrong\n"));
   CHECK(contains(
-      text, "70 of 100 points: those of your last version that compiled, of 2026-11-22 10:00\n"));
+      text,
+      "70 of 100 points: those of your last version that compiled, graded 2026-11-22 10:00\n"));
   const nlohmann::json json = verdict_json(exercise, verdict);
   CHECK(json["points"] == 70);
   CHECK(json["compiled"] == false);
@@ -557,4 +559,18 @@ TEST_CASE("AddressSanitizer's report is read in the words of all its versions") 
                  "reads an address that is nobody's"));
   CHECK(memory_error("AddressSanitizer\n", "/no/program") == "");
   CHECK(without_report(before) == before);
+}
+
+TEST_CASE("graded cases that cannot be built: what failed is said, or that it took too long") {
+  Ending ending;
+  ending.status = 1;
+  ending.output = "[1/2] Building a.o\n[2/2] Building b.o\nFAILED: b.o\nb.cpp:1:1: error: no\n";
+  CHECK(why_unbuilt(ending) == "cannot be built:\nFAILED: b.o\nb.cpp:1:1: error: no\n");
+  ending.output = "ninja: error: no room\n";
+  CHECK(contains(why_unbuilt(ending), "ninja: error: no room"));
+  ending.output = "";
+  CHECK(contains(why_unbuilt(ending), "cmake cannot be started"));
+  ending.too_late = true;
+  CHECK(contains(why_unbuilt(ending), "not built within 60 minutes"));
+  CHECK(contains(why_unbuilt(ending), "it goes on where it stopped"));
 }
