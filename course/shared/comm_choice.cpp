@@ -87,9 +87,13 @@ std::string own_path(const char* first_argument) {
   console::hand_on_terminals();
   std::fflush(nullptr);
   const int n = static_cast<int>(ranks.count);
-  if (ranks.epochs)
-    end_as(start_members(n, ranks.epochs, program,
-                         {.spares = ranks.spares, .patience = ranks.patience}));
+  if (ranks.epochs) {
+    const LaunchResult result = start_members(
+        n, ranks.epochs, program,
+        {.spares = ranks.spares, .patience = ranks.patience, .all_wait = ranks.all_wait});
+    if (result.status != 0 && ranks.failed) ranks.failed(result.status, result.text);
+    end_as(result);
+  }
   end_as(start_processes(n, program, ranks.signal_seen));
 }
 // Ends this process when the launcher that started it ends.

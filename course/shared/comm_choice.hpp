@@ -16,8 +16,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "yotta/comm/epochs.hpp"
 
@@ -34,6 +36,10 @@ struct RanksWanted {
   EpochRule epochs = {};  // the job goes on when ranks die, by this rule; empty: it ends
   int spares = 0;         // processes that are ready to take a place
   double patience = 20;   // seconds until a process that does not come to an epoch is killed
+  // Of epochs, in the process that starts the others: while all wait for these places; and when
+  // the job has failed, with its status and (if it has any) words.
+  std::function<void(const std::vector<int>& missing)> all_wait = {};
+  std::function<void(int status, const std::string& text)> failed = {};
   int (*signal_seen)() = nullptr;  // what it returns is passed on to the processes; 0: nothing yet
 };
 

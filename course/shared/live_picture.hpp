@@ -4,12 +4,15 @@
 //     --live               in the terminal, in place; nothing where stderr is none
 //     --live-page FILE     a page that a browser loads again every second, until the run has ended
 //
-// Whoever is rank 0 draws: when its process dies, the next one goes on. The page is written by
+// Whoever is rank 0 draws: when its process dies, the next one goes on. While all wait for others,
+// and when the job is stopped, the process that has started them says so on the page. The page is written by
 // rename, so a browser never sees half of one.
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <string>
+#include <thread>
 
 #include "course/shared/survival_picture.hpp"
 #include "course/shared/training.hpp"
@@ -34,6 +37,26 @@ class LivePicture {
   int64_t steps_;
   Survival run_;  // as it was drawn last
   std::chrono::steady_clock::time_point written_{};
+};
+
+// Other words on a page that a browser still loads again, above the same picture; nothing where
+// there is no such page.
+void say_on_page(const std::string& page, const std::string& words, bool goes_on);
+// "the run was stopped by Ctrl-C"
+std::string stop_words(int signal);
+
+// In its scope Ctrl-C, SIGTERM and SIGHUP end this process as ever, and the page says so before.
+// Make it before threads are started: they inherit that these signals are blocked.
+class StopsOnPage {
+ public:
+  explicit StopsOnPage(std::string page);  // empty: nothing is changed
+  ~StopsOnPage();
+  StopsOnPage(const StopsOnPage&) = delete;
+  StopsOnPage& operator=(const StopsOnPage&) = delete;
+
+ private:
+  sigset_t before_{};
+  std::jthread waits_;
 };
 
 // The terminal's picture; empty: no step was done.

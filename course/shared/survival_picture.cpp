@@ -265,15 +265,17 @@ std::string as_html(const std::string& words) {
 }  // namespace
 
 std::string live_html(const Survival& run, const std::string& words, bool goes_on) {
+  return live_html(run.columns.empty() ? "" : survival_svg(run), words, goes_on);
+}
+std::string live_html(const std::string& svg, const std::string& words, bool goes_on) {
   return fmt::format(R"(<!doctype html>
 <meta charset="utf-8">
 {}<title>{}</title>
 <style>body {{ font-family: sans-serif; margin: 1em }}</style>
 <pre>{}</pre>
 {})",
-                     goes_on ? "<meta http-equiv=\"refresh\" content=\"1\">\n" : "",
-                     goes_on ? "A run that trains" : "A run that has ended", as_html(words),
-                     run.columns.empty() ? "" : survival_svg(run));
+                     goes_on ? live_refresh : "",
+                     goes_on ? "A run that trains" : "A run that has ended", as_html(words), svg);
 }
 
 }  // namespace yotta

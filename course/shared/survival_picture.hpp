@@ -49,5 +49,8 @@ std::string survival_html(const Survival& run);
 // A page with `words` above the picture. While the run goes on, a browser loads it again every
 // second.
 std::string live_html(const Survival& run, const std::string& words, bool goes_on);
+std::string live_html(const std::string& svg, const std::string& words, bool goes_on);
+// The line of a page that a browser loads again.
+inline constexpr const char* live_refresh = "<meta http-equiv=\"refresh\" content=\"1\">\n";
 
 }  // namespace yotta

@@ -1,5 +1,6 @@
 #include "course/shared/surviving.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -132,6 +133,22 @@ EpochRule rule_of(const TrainingPlan& plan) {
   return [=](const std::vector<bool>& ready) {
     return places_of_epoch(recovery, places, ready, quorum);
   };
+}
+
+std::string wait_words(const TrainingPlan& plan, const std::vector<int>& missing) {
+  const Places places = places_of(plan);
+  const int quorum = std::max(1, places.replicas - plan.tolerance->missing);
+  const std::string of = fmt::format("{} of {}", quorum, places.replicas);
+  std::string needed = of + " replicas must be whole";
+  if (plan.tolerance->recovery == Recovery::restart)
+    needed = fmt::format("all {} places must have one", places.count());
+  else if (plan.tolerance->recovery == Recovery::reroute)
+    needed = of + " ranks of each stage must be there";
+  else if (places.parts == 1)
+    needed = of + " places must have one";
+  return fmt::format("all wait: place{} {} {} no rank that is ready. To go on, {}",
+                     missing.size() == 1 ? "" : "s", fmt::join(missing, " "),
+                     missing.size() == 1 ? "has" : "have", needed);
 }
 
 TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch) {

@@ -30,6 +30,8 @@ void expect_tolerance(const TrainingPlan& plan);
 Places places_of(const TrainingPlan& plan);
 // Who takes part in an epoch.
 EpochRule rule_of(const TrainingPlan& plan);
+// What all wait for, while these places keep the job from going on.
+std::string wait_words(const TrainingPlan& plan, const std::vector<int>& missing);
 // The plan of an epoch in which so many ranks take part: whole replicas. With reroute the layout
 // stays that of all ranks, of which some are dead.
 TrainingPlan plan_of_epoch(const TrainingPlan& plan, const Epoch& epoch);

@@ -317,6 +317,19 @@ void expect_others_come(const CommChoice& comm, const Arguments& a) {
 }
 
 // Under mpirun each rank is a process: the first one prints, measures and writes files.
+// On the live page, by the process that starts the others.
+void say_waits_and_ends(RanksWanted& wanted, const Arguments& a) {
+  if (a.live_page.empty()) return;
+  wanted.all_wait = [&a](const std::vector<int>& missing) {
+    say_on_page(a.live_page, wait_words(a.plan, missing), true);
+  };
+  wanted.failed = [&a](int status, const std::string& text) {
+    const int signal = status - 128;
+    const bool was_stopped = signal == SIGINT || signal == SIGTERM || signal == SIGHUP;
+    say_on_page(a.live_page,
+                was_stopped ? stop_words(signal) : "an error has ended the run: " + text, false);
+  };
+}
 void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ranks_given,
                  const Timelines& timelines) {
   if (comm.wants_processes())
@@ -332,6 +345,7 @@ void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ran
   if (a.plan.stops_on_signals) wanted.signal_seen = stop_signal_seen;
   if (a.plan.tolerance)
     wanted.epochs = rule_of(a.plan), wanted.spares = a.spares, wanted.patience = a.patience;
+  say_waits_and_ends(wanted, a);
   a.plan.ranks = static_cast<int>(comm.start(argc, argv, wanted));
   if (a.plan.tolerance) expect_others_come(comm, a);
   if (comm.is_first()) return;
@@ -635,6 +649,7 @@ int main(int argc, char** argv) {
     settle_device(comm, arguments);
     timelines.start();
     console::Progress progress("training", arguments.plan.steps);
+    const StopsOnPage stops(comm.is_one_of_many() ? "" : arguments.live_page);
     LivePicture live(arguments.live, arguments.live_page, arguments.plan.steps);
     const TrainingFigures figures = trained(arguments, live, progress);
     progress.finish();

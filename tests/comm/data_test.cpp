@@ -18,7 +18,7 @@ std::vector<double> reduced(ReduceOp op, DType dtype) {
 TEST_CASE("every operation in every type") {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16, DType::fp8_e5m2,
                             DType::fp8_e4m3, DType::i64, DType::i32, DType::u8}) {
-    CAPTURE(name(dtype));
+    CAPTURE(std::string(name(dtype)));
     CHECK(reduced(ReduceOp::sum, dtype) == std::vector<double>{8, 6, 6});
     CHECK(reduced(ReduceOp::mean, dtype) == std::vector<double>{8, 6, 6});
     CHECK(reduced(ReduceOp::max, dtype) == std::vector<double>{6, 5, 3});

@@ -100,10 +100,13 @@ TEST_CASE("an epoch is due when a member dies or the members ask, and enough are
   planner.asks();
   CHECK(planner.next() == Places{0, 1, 2});
   CHECK(planner.waiting().empty());
+  CHECK(planner.missing().empty());  // no epoch is due
   planner.died(0);
   planner.died(1);
   CHECK_FALSE(planner.next());
+  CHECK(planner.missing() == Places{0, 1});
   planner.came(0);
+  CHECK(planner.missing().empty());
   CHECK(planner.next() == Places{0, 2});
   CHECK(planner.number() == 4);
 }

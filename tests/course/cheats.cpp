@@ -422,7 +422,7 @@ TEST_CASE("who ends the program has lost the case, not the grader") {
   on_each_wall([](Wall wall) {
     for (const char* const cheat :
          {"exit", "_exit", "quick_exit", "abort", "exit before main", "exit in a destructor"}) {
-      CAPTURE(cheat);
+      CAPTURE(std::string(cheat));
       check_earns_nothing(attack(cheat, wall));
     }
     const Attack aborted = attack("abort", wall);
@@ -465,7 +465,7 @@ TEST_CASE("a digest is SipHash-2-4") {
 TEST_CASE("loops, sleep and a swallowed crash end with the time") {
   const auto check = [](const char* cheat, Wall wall) {
     const Attack late = attack(cheat, wall, 1);
-    CAPTURE(cheat);
+    CAPTURE(std::string(cheat));
     check_earns_nothing(late);
     CHECK(late.ending.too_late);
   };
@@ -479,7 +479,7 @@ TEST_CASE("memory, output and the record have an end") {
   on_each_wall([](Wall wall) {
     for (const char* const cheat : {"100 GB", "hold memory", "hold shared memory", "deep recursion",
                                     "endless output", "endless record"}) {
-      CAPTURE(cheat);
+      CAPTURE(std::string(cheat));
       const Attack greedy = attack(cheat, wall, 60);
       CAPTURE(greedy.ending.output.substr(0, 2000));
       CHECK_FALSE(greedy.passed("10.1: the cheat"));

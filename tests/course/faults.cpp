@@ -132,8 +132,8 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
     const std::vector<Fault> faults =
         random_faults(static_cast<uint64_t>(i), 1 + i % 3 / 2, 4, 0, steps - 1).faults;
     CAPTURE(i);
-    CAPTURE(setting.layout);
-    CAPTURE(name(setting.recovery));
+    CAPTURE(std::string(setting.layout));
+    CAPTURE(std::string(name(setting.recovery)));
     CAPTURE(describe(faults));
     const TrainingFigures figures = trained(plan_of(setting, &faults));
     const double most = difference(figures, setting.without);
@@ -174,7 +174,7 @@ TEST_CASE("two of eight ranks die at once, and --tolerate 2 goes on; with three 
   const TrainingFigures without = trained(runs.plan("dp=8"));
   for (const Recovery recovery : {Recovery::replay, Recovery::drop, Recovery::restart})
     for (const int third : {-1, 7}) {
-      CAPTURE(name(recovery));
+      CAPTURE(std::string(name(recovery)));
       CAPTURE(third);
       std::vector<Fault> faults = {{0, 3, FaultPhase::collective, 2},
                                    {5, 3, FaultPhase::collective, 2}};
@@ -279,7 +279,7 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
   const std::string json = (runs.folder() / "figures.json").string();
   for (int i = 0; i < (long_form() ? 30 : 3); ++i) {
     const auto recovery = static_cast<Recovery>(i % 3);
-    CAPTURE(name(recovery));
+    CAPTURE(std::string(name(recovery)));
     const std::vector<Fault> faults =
         i < 3 ? std::vector<Fault>(two, two + 2)
               : random_faults(static_cast<uint64_t>(i), 2, 4, 0, steps - 1).faults;

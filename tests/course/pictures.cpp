@@ -126,7 +126,7 @@ TEST_CASE("lesson 03 shows the tiles of its law") {
 
 TEST_CASE("the pictures of lessons 02 to 04 have 900 pixels at most, and letters of 9 or more") {
   for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16"}) {
-    CAPTURE(file);
+    CAPTURE(std::string(file));
     const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
     CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
     for (const std::string& size : found(svg, "font-size=\"(\\d+)\"")) CHECK(std::stoi(size) >= 9);

@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 
 #include <bit>
+#include <csignal>
+#include <filesystem>
 #include <regex>
 #include <set>
 
@@ -21,6 +23,8 @@
 #include "course/shared/scaling_results.hpp"
 #include "course/shared/staleness_picture.hpp"
 #include "course/shared/survival_picture.hpp"
+#include "course/shared/surviving.hpp"
+#include "course/shared/training.hpp"
 #include "course/shared/two_nodes_picture.hpp"
 #include "runner/exercise.hpp"
 #include "support/message_of.hpp"
@@ -29,6 +33,7 @@
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
+#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/machine/cluster.hpp"
 
@@ -353,6 +358,43 @@ TEST_CASE("the live page: written while the run goes on, and for the last time w
   live.end(figures);
   CHECK(contains(written(), "3 of 60 steps are done; epochs: 2; lost: 0 steps done again, 4 seq"));
   CHECK(!contains(written(), "refresh"));
+}
+
+TEST_CASE("the live page: while all wait the picture stays; Ctrl-C stops the reloading, once") {
+  const TemporaryFolder folder;
+  const std::string page = (folder / "live.html").string();
+  const auto written = [&] { return runner::read_text(page); };
+  say_on_page(page, "all wait", true);
+  CHECK(!std::filesystem::exists(page));
+  RunSoFar run;
+  run.lose_place_1();
+  LivePicture(false, page, 60).show(run.now(true));
+  say_on_page(page, "all wait: place 1 < 2", true);
+  CHECK(contains(written(), "<pre>all wait: place 1 &lt; 2</pre>"));
+  CHECK((contains(written(), "refresh") && count(written(), ">x</text>") == 1));
+  say_on_page(page, stop_words(SIGINT), false);
+  CHECK(contains(written(), "<pre>the run was stopped by Ctrl-C</pre>"));
+  CHECK((!contains(written(), "refresh") && count(written(), ">x</text>") == 1));
+  say_on_page(page, "another end", false);  // the first reason stays
+  CHECK(!contains(written(), "another end"));
+}
+
+TEST_CASE("what all wait for is said in the words of --recover") {
+  TrainingPlan plan;
+  plan.tolerance.emplace();
+  const auto words = [&](Recovery recovery, const char* layout, const std::vector<int>& missing) {
+    plan.tolerance->recovery = recovery, plan.tolerance->missing = 1;
+    plan.layout = parse_mesh(layout), plan.ranks = 4;
+    return wait_words(plan, missing);
+  };
+  CHECK(words(Recovery::restart, "dp=4", {2}) ==
+        "all wait: place 2 has no rank that is ready. To go on, all 4 places must have one");
+  CHECK(words(Recovery::replay, "dp=4", {0, 2}) ==
+        "all wait: places 0 2 have no rank that is ready. To go on, 3 of 4 places must have one");
+  CHECK(contains(words(Recovery::drop, "dp=2,tp=2", {0, 2}),
+                 "To go on, 1 of 2 replicas must be whole"));
+  CHECK(contains(words(Recovery::reroute, "pp=2,dp=2", {1, 3}),
+                 "To go on, 1 of 2 ranks of each stage must be there"));
 }
 
 TEST_CASE("the live page before the first step, and a process that has not drawn says no error") {

@@ -41,7 +41,7 @@ TEST_CASE("lesson 11's pictures are what is drawn, and the lesson shows them") {
 TEST_CASE(
     "lesson 11's pictures are at most 900 pixels wide, with letters of 9 or more on the paper") {
   for (const Picture& picture : pictures) {
-    CAPTURE(picture.file);
+    CAPTURE(std::string(picture.file));
     const std::string svg = picture.draw();
     std::smatch head;
     REQUIRE(

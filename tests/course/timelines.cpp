@@ -69,7 +69,7 @@ TEST_CASE("what is wrong is heard at once, in the same words everywhere") {
   for (const char* variable : {"YOTTA_LESSON", "YOTTA_TRAIN", "YOTTA_TOUR"})
     for (const auto& [arguments, words] : wrong) {
       const Outcome outcome = outcome_of(from_ctest(variable), arguments);
-      CAPTURE(variable);
+      CAPTURE(std::string(variable));
       CAPTURE(arguments);
       CAPTURE(outcome.text);
       CHECK(outcome.status == 1);

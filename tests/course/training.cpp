@@ -208,7 +208,7 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   plan.microbatches = 4;
   std::vector<int64_t> live;  // activations on rank 0
   for (const char* schedule : {"naive", "1f1b", "gpipe", "zb-h1", "zb-h2"}) {
-    CAPTURE(schedule);
+    CAPTURE(std::string(schedule));
     plan.schedule = schedule;
     const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
     check_near(figures.loss, all, 0);
@@ -217,7 +217,7 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   CHECK((live[0] < live[1] && live[1] < live[2]));  // 1, p and m microbatches in flight
   CHECK((live[3] < live[4]));
   for (const char* schedule : {"zb-v", "dualpipe", "dualpipev", "auto"}) {
-    CAPTURE(schedule);
+    CAPTURE(std::string(schedule));
     plan.schedule = schedule;
     check_near(losses(plan), all, 0);
   }
@@ -238,7 +238,7 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   plan.schedule = "1f1b", plan.chunks = 1;
   int64_t plain = 0;
   for (const char* recompute : {"none", "attention", "pointwise", "all", "sqrt", "revolve"}) {
-    CAPTURE(recompute);
+    CAPTURE(std::string(recompute));
     plan.recompute = recompute;
     const TrainingFigures figures = run_training(plan, [](const StepFigures&) {});
     check_near(figures.loss, all, 0);
@@ -281,7 +281,7 @@ TEST_CASE("--diloco: with H = 1 and plain averaging DDP's losses; a worker may b
   const std::vector<double> expected = losses(plan);
   plan.ranks = 4;
   for (const char* layout : {"tp=2", "fsdp=2", "pp=2", "dp=2", "cp=2"}) {
-    CAPTURE(layout);
+    CAPTURE(std::string(layout));
     plan.layout = parse_mesh(layout);
     check_near(losses(plan), expected, 0);
   }
@@ -542,7 +542,7 @@ TEST_CASE("what is reported as sent and held is training's: saving after each st
   const TemporaryFolder folder;
   const std::string text = written_text(folder);
   for (const char* layout : {"fsdp=2", "pp=2"}) {
-    CAPTURE(layout);
+    CAPTURE(std::string(layout));
     TrainingPlan plan = tiny(layout, text);
     plan.steps = 2;
     const TrainingFigures apart = run_training(plan, [](const StepFigures&) {});
@@ -812,7 +812,7 @@ TEST_CASE("master weights are the loaded file's numbers, not those rounded to bf
     return Tensor();
   };
   const auto check = [&](const char* layout, int zero) {
-    CAPTURE(layout);
+    CAPTURE(std::string(layout));
     CAPTURE(zero);
     plan.layout = parse_mesh(layout), plan.ranks = static_cast<int>(plan.layout->ranks());
     plan.zero = zero;
@@ -902,7 +902,7 @@ TEST_CASE("256 bytes on tp=3: padded, one rank's losses, and files without paddi
     plan.load.clear(), plan.zero = 0;
     const std::vector<double> all = losses(plan);
     for (const char* layout : {"tp=3", "tp=3,pp=2", "tp=3,fsdp=2", "tp=3,dp=2"}) {
-      CAPTURE(layout);
+      CAPTURE(std::string(layout));
       plan.layout = parse_mesh(layout), plan.ranks = static_cast<int>(plan.layout->ranks());
       plan.zero = plan.layout->dp_replicate > 1 ? 1 : 0;
       plan.save = (folder.path() / layout).string(), plan.stop_after = 2, plan.resume.clear();

@@ -82,7 +82,7 @@ TEST_CASE("bytes from global memory: the shared tile's are those that predict() 
 TEST_CASE("bytes that the tiles load: as bytes_loaded says, at the edges too") {
   for (const char* name : {"shared tile", "register column", "register tile"})
     for (const auto& size : {yotta_test::MatmulSize{128, 128, 32}, {65, 33, 40}, {70, 130, 11}}) {
-      CAPTURE(name);
+      CAPTURE(std::string(name));
       const MatmulRung& rung = named(name);
       Profile profile;
       run(rung, size);

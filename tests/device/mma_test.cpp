@@ -71,7 +71,7 @@ std::vector<MmaRegister<Input>> registers(int which, int elements, MatrixCell (*
 
 template <class Shape, class Input, int A, int B, class Instruction>
 void check(const char* name) {
-  CAPTURE(name);
+  CAPTURE(std::string(name));
   constexpr int C = Shape::c_elements;
   using Sum = MmaSum<Input>;
   using Register = MmaRegister<Input>;

@@ -53,7 +53,7 @@ TEST_CASE("the datasheets: dense rates, memory, links one way, and how far they 
                       {"v6e", 918, 0, 1836, 32, 1.638, 100, 4, 256}};
   CHECK(std::size(rows) == known_chips.size());
   for (const Row& row : rows) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const Chip& chip = chip_named(row.name);
     const auto is = [](double actual, double expected) {
       return doctest::Approx(expected).epsilon(1e-12) == actual;

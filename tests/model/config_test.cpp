@@ -85,7 +85,7 @@ TEST_CASE("the width that a refusal names is accepted, and none that is accepted
   for (const int64_t heads : {1, 2, 3, 4, 7}) {
     for (TransformerConfig config :
          {gpt2_config(1, 1, heads, 8, 16), llama_config(1, 1, 8, heads, heads, 8, 16)}) {
-      CAPTURE(name(config.dialect));
+      CAPTURE(std::string(name(config.dialect)));
       CAPTURE(heads);
       std::vector<int64_t> accepted;
       for (config.width = 1; config.width <= 100; ++config.width)

@@ -109,7 +109,7 @@ TEST_CASE("points in layers and hooks, and nothing of the step changes without a
   const Transformer model(gpt2_config(2, 8, 2, 4, 16));
   Tensor ids = Tensor::zeros({1, 4}, DType::i32);
   for (const FaultPhase phase : {FaultPhase::forward, FaultPhase::backward}) {
-    CAPTURE(name(phase));
+    CAPTURE(std::string(name(phase)));
     FaultPoint point = point_of(phase, 2);
     const std::vector<LayerPtr> layers = with_fault(model.stack(), point);
     CHECK(parameters(layers) == parameters(model.stack()));

@@ -92,8 +92,8 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 void check_axis(const ByRank& all, int rank, const ParameterPtr& own, Axis axis,
                 const Spreading& spread) {
   const Along along = gradient_along(axis, *own, spread);
-  CAPTURE(name(axis));
-  CAPTURE(name(along));
+  CAPTURE(std::string(name(axis)));
+  CAPTURE(std::string(name(along)));
   const std::vector<int> group = group_of(spread.shape, rank, Axes{axis});
   for (const int other : group) {
     const auto& held = all[static_cast<size_t>(other)];

@@ -87,8 +87,8 @@ Outcome serial(const TransformerConfig& config, int64_t m) {
 void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, int v, int64_t m) {
   const PipelinePlan plan{kind, v};
   const Outcome expected = serial(config, m);
-  CAPTURE(name(config.dialect));
-  CAPTURE(name(kind));
+  CAPTURE(std::string(name(config.dialect)));
+  CAPTURE(std::string(name(kind)));
   CAPTURE(p);
   CAPTURE(v);
   CAPTURE(m);

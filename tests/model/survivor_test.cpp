@@ -118,7 +118,7 @@ TEST_CASE("whoever dies in whichever phase, all parts end as without faults") {
         for (int rank = 0; rank < places.count(); ++rank) {
           const auto dies = static_cast<FaultPhase>(phase);
           const Fault fault{rank, dies == FaultPhase::healing ? 0 : 4, dies, phase % 3};
-          CAPTURE(name(dies));
+          CAPTURE(std::string(name(dies)));
           CAPTURE(rank);
           Outcome with;
           train(with, options_of(recovery, places, {fault}, recovery == Recovery::restart ? 2 : 1));

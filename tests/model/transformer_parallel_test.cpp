@@ -29,7 +29,7 @@ TEST_CASE("losses, norms, gradients, and weights after 3 steps of AdamW with cli
     for (const bool tied : {true, false})
       for (const int ranks : {1, 2, 3, 4, 8}) {
         if (tied == (ranks == 4)) continue;  // each of tied and untied on some
-        CAPTURE(name(dialect));
+        CAPTURE(std::string(name(dialect)));
         CAPTURE(tied);
         CAPTURE(ranks);
         const TransformerConfig config = config_for(text, dialect, ranks, tied);

@@ -30,7 +30,7 @@ TEST_CASE(
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
     for (const bool tied : {true, false})
       for (const int ranks : {1, 2, 3, 4, 8}) {
-        CAPTURE(name(dialect));
+        CAPTURE(std::string(name(dialect)));
         CAPTURE(tied);
         CAPTURE(ranks);
         const TransformerConfig config = config_for(text, dialect, ranks, tied);

@@ -35,7 +35,7 @@ Tensor logits(const TransformerConfig& c, const Tensor& tokens, const BatchPosit
 TEST_CASE("every gradient of the tiny transformer, both dialects, tied and untied") {
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
     for (const bool tied : {false, true}) {
-      CAPTURE(name(dialect));
+      CAPTURE(std::string(name(dialect)));
       CAPTURE(tied);
       const Transformer model(tiny(dialect, tied));
       check_gradients(model.stack(), ids(2, 5, 11), {0, 0, 0, 1});

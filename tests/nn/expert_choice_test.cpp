@@ -95,7 +95,7 @@ TEST_CASE(
   for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid})
     for (size_t k = 1; k <= 4; ++k)
       for (const bool renormalise : {true, false}) {
-        CAPTURE(name(score));
+        CAPTURE(std::string(name(score)));
         CAPTURE(k);
         const Numbers dweight(dw.begin(), dw.begin() + static_cast<int64_t>(k));
         const auto loss = [&](const Numbers& logits) {

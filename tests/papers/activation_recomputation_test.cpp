@@ -56,7 +56,7 @@ double counted(const Model& m, SequenceCut cut, Recompute what) {
 
 TEST_CASE("figure 1 again, from bytes that a layer of the models keeps, counted on meta") {
   for (const Model& m : {model22, model175}) {
-    CAPTURE(m.name);
+    CAPTURE(std::string(m.name));
     const double layers = m.L * (m.m > 1 ? 1 + (m.p - 1) / (m.p * m.m) : 1) / (1 << 30);
     const auto check = [&](SequenceCut cut, Recompute recompute, Recomputed what) {
       CHECK(counted(m, cut, recompute) * layers ==
@@ -100,7 +100,7 @@ TEST_CASE("figure 7: share of the tensor-parallel baseline, to within 0.2 of wha
   };
   for (const Row& row :
        {Row{model22, 66.8, 49.4, 16.2, 7.6}, Row{model175, 62.0, 56.5, 18.5, 8.7}}) {
-    CAPTURE(row.model.name);
+    CAPTURE(std::string(row.model.name));
     const auto share = [&](bool sequence_parallel, Recomputed what) {
       return 100 * row.model.gibibytes(sequence_parallel, what) /
              row.model.gibibytes(false, Recomputed::none);
@@ -121,7 +121,7 @@ TEST_CASE(
   };
   for (const Row& row :
        {Row{model22, 8, 4, 1.10, 41.5, 43.7}, Row{model175, 64, 64, 13.75, 51.4, 52.8}}) {
-    CAPTURE(row.model.name);
+    CAPTURE(std::string(row.model.name));
     ActivationSizes z = row.model.sizes();
     z.b = row.batch;
     const double possible = row.gpus * row.seconds * a100 / 100;

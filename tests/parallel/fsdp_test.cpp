@@ -136,7 +136,7 @@ TEST_CASE("the algorithm of gathers and reductions is a choice, and changes no v
   for (const int ranks : {1, 2, 3, 4, 8})
     for (const Algorithm algorithm :
          {Algorithm::ring, Algorithm::multi_rail, Algorithm::hierarchical}) {
-      CAPTURE(name(algorithm));
+      CAPTURE(std::string(name(algorithm)));
       const FsdpOptions options{.comm = {algorithm, nullptr, ranks % 2 == 0 ? 2 : ranks}};
       Trained trained;
       run_ranks(ranks, [&](Communicator& world) { train(world, options, 2, trained); });

@@ -22,7 +22,7 @@ TEST_CASE("every kind, on every size that it takes, runs to its end with 1F1B's 
         for (const int chunks : {1, 2}) {
           const PipelinePlan plan{kind, chunks};
           if (!why_not(plan, p, m).empty()) continue;
-          CAPTURE(name(kind));
+          CAPTURE(std::string(name(kind)));
           CAPTURE(p);
           CAPTURE(m);
           const PipelineSchedule schedule = make_schedule(plan, p, m);

@@ -242,7 +242,7 @@ TEST_CASE(
           if (v == 2 && (kind != PipelineKind::interleaved || m % p != 0)) continue;
           CAPTURE(p);
           CAPTURE(m);
-          CAPTURE(name(kind));
+          CAPTURE(std::string(name(kind)));
           Sizes s{kind, p, m, v, int64_t{p} * v * 2, 4, 3};
           const PipelineSchedule schedule = make_schedule(kind, p, m, v);
           const Timed run = run_on(ideal(), p, [&](Communicator& world) {
@@ -285,7 +285,7 @@ TEST_CASE(
     for (const int64_t m : {2, 8}) {
       const int v = kind == PipelineKind::interleaved ? 2 : 1;
       const Sizes s{kind, 4, m, v, 16, 4, 32};
-      CAPTURE(name(kind));
+      CAPTURE(std::string(name(kind)));
       CAPTURE(m);
       std::vector<int64_t> sent(4), bytes(4), peak(4);
       run_ranks(4, [&](Communicator& world) {

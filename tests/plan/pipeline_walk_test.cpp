@@ -31,7 +31,7 @@ TEST_CASE("equal stages take what pipeline_timeline.hpp says") {
   for (const auto& [kind, chunks] : kinds)
     for (const int64_t m : {3, 8}) {
       const PipelinePlan plan{kind, chunks};
-      CAPTURE(name(kind));
+      CAPTURE(std::string(name(kind)));
       CHECK(length(plan, 4, m, costs) ==
             doctest::Approx(simulate(make_schedule(plan, 4, m), costs).length).scale(0));
     }
@@ -44,7 +44,7 @@ TEST_CASE("many microbatches are few, and the rest repeats") {
       const PipelinePlan plan{kind, chunks};
       const int64_t m = 9 * p + p / 2;
       const PassPair passes = passes_for(kind, p, m);
-      CAPTURE(name(kind));
+      CAPTURE(std::string(name(kind)));
       CAPTURE(p);
       CHECK(passes.b < m);
       const double at_a = length(plan, p, passes.a, costs, true);

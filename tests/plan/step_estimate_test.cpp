@@ -58,7 +58,7 @@ TEST_CASE("pipelines: seconds and bytes as run") {
   for (const auto& [kind, chunks] : kinds) {
     NdOptions options{.microbatches = 4};
     options.schedule = kind, options.chunks = chunks;
-    CAPTURE(name(kind));
+    CAPTURE(std::string(name(kind)));
     check(small({.pp = 2, .dp_replicate = 2}, options));
     options.ends_count = true;
     check(small({.pp = 2, .dp_replicate = 2}, options));

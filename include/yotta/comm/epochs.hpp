@@ -85,6 +85,8 @@ class EpochPlanner {
   YOTTA_API std::optional<std::vector<int>> next();
   // Ready, and not in this epoch.
   YOTTA_API std::vector<int> waiting() const;
+  // While an epoch is due and too few have come for it: the places that have no ready member.
+  YOTTA_API std::vector<int> missing() const;
   int number() const { return number_; }  // of the last epoch; 0: none yet
 
  private:
@@ -161,6 +163,13 @@ std::optional<std::vector<int>> EpochPlanner::next() {
   return places;
 }
 
+std::vector<int> EpochPlanner::missing() const {
+  std::vector<int> places;
+  if (!is_due_ || number_ == 0 || !rule_(ready_).empty()) return places;
+  for (size_t place = 0; place < ready_.size(); ++place)
+    if (!ready_[place]) places.push_back(static_cast<int>(place));
+  return places;
+}
 std::vector<int> EpochPlanner::waiting() const {
   std::vector<int> places;
   for (size_t place = 0; place < ready_.size(); ++place)

@@ -45,8 +45,8 @@ TEST_CASE(
       reduce_into(ours, other, op);
       const auto [type, mpi_op] = mpi_reduction(dtype, op);
       MPI_Reduce_local(other.raw(), theirs.raw(), 4, type, mpi_op);
-      CAPTURE(name(dtype));
-      CAPTURE(name(op));
+      CAPTURE(std::string(name(dtype)));
+      CAPTURE(std::string(name(op)));
       for (size_t i = 0; i < 3; ++i) CHECK(theirs.values()[i] == ours.values()[i]);
       CHECK(std::isnan(theirs.values()[3]) == !integer);
     }

@@ -16,7 +16,7 @@ TEST_CASE("a link is a rate, a latency, or both") {
   CHECK(parse_link("100kbit/s").bytes_per_second == 12500);
   for (const char* wrong : {"", "fast", "20", "20MB/s", "-1Mbit/s", "0Mbit/s", "nanms", "infms",
                             "20Mbit/s,", "20Mbit/s;50ms", "Mbit/s"}) {
-    CAPTURE(wrong);
+    CAPTURE(std::string(wrong));
     CHECK(contains(message_of([&] { parse_link(wrong); }), "is not a link"));
   }
 }

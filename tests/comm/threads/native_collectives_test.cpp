@@ -83,7 +83,7 @@ TEST_CASE("native and ring sums have the same bits, in every type and at every s
     for (const int p : {2, 3, 4, 5, 8})
       for (const int64_t n : {int64_t{17}, int64_t{5000}}) {
         CAPTURE(p);
-        CAPTURE(name(dtype));
+        CAPTURE(std::string(name(dtype)));
         CHECK_NOTHROW(LocalRanks::run(p, [&](LocalRanks::Rank& rank) {
           Tensor ring = rough(dtype, n, rank.rank()), native = ring.clone();
           all_reduce_ring(rank, ring, ReduceOp::sum);

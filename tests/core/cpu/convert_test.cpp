@@ -20,8 +20,8 @@ TEST_CASE("numbers of any type become numbers of any other") {
         convert(source.data(), from, values.data(), DType::f64, n);
         convert(target.data(), to, source.data(), from, n);
         convert(back.data(), DType::f64, target.data(), to, n);
-        CAPTURE(name(from));
-        CAPTURE(name(to));
+        CAPTURE(std::string(name(from)));
+        CAPTURE(std::string(name(to)));
         CHECK(back == values);
       }
 }

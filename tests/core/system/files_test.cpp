@@ -51,7 +51,7 @@ TEST_CASE("a file that is not committed leaves the old one as it was") {
 
 TEST_CASE("wherever a save of two files is cut short, both are old or both are new") {
   for (const char* cut : {"before the list", "after the list", "after one name", "not at all"}) {
-    CAPTURE(cut);
+    CAPTURE(std::string(cut));
     const TemporaryFolder folder;
     write_file(folder / "a", "old");
     write_file(folder / "b", "old");

@@ -79,7 +79,7 @@ TransformerConfig tiny(Dialect dialect, bool tied, DType dtype = DType::f32) {
 
 TEST_CASE("checkpoints that transformers wrote give transformers' logits") {
   for (const char* name : {"gpt2", "llama", "mixtral"}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     SafetensorsFile expected(golden / name / "expected.safetensors");
     const Tensor ids = expected.read("input_ids");  // (2, 6)
     TransformerConfig config = load_config(golden / name);

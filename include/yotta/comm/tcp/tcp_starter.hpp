@@ -17,6 +17,7 @@
 // of this user removes it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct MemberOptions {
   int spares = 0;  // processes that are ready before anybody dies
   int most_deaths = 100;
   double patience = usual_patience;  // for what is stopped, or does not come, or does not end
+  // Called at once and then every second while an epoch is due and all wait for these places.
+  std::function<void(const std::vector<int>& missing)> all_wait = {};
 };
 inline constexpr double busy_patience = 10;  // times as long, for what computes
 
@@ -324,6 +327,7 @@ class MemberStarter {
       planner_.asks();
     }
     if (const std::optional<std::vector<int>> places = planner_.next()) begin(*places);
+    tell_of_wait();
     std::vector<JobMember> waiting;
     for (const int place : planner_.waiting()) waiting.push_back(member_at(place));
     const bool same =
@@ -332,6 +336,14 @@ class MemberStarter {
     if (same) return;
     state_.waiting = std::move(waiting);
     write();
+  }
+  void tell_of_wait() {
+    const std::vector<int> missing = planner_.missing();
+    const Time now = std::chrono::steady_clock::now();
+    if (missing.empty()) tell_again_ = {};
+    if (missing.empty() || !options_.all_wait || now < tell_again_) return;
+    tell_again_ = now + std::chrono::seconds(1);
+    options_.all_wait(missing);
   }
   void begin(const std::vector<int>& places) {
     if (planner_.number() > 3 * (deaths() + 2))
@@ -381,6 +393,7 @@ class MemberStarter {
   JobState state_;
   LaunchResult result_;
   int asked_ = 0;
+  Time tell_again_{};                 // that all wait
   Time patient_until_ = Time::max();  // with this epoch, or with those that have not ended
   Time busy_until_ = Time::max();     // with those that compute and do not come to it
 };
