@@ -316,7 +316,6 @@ void expect_others_come(const CommChoice& comm, const Arguments& a) {
        "--snapshot-folder it goes on when it is started again; --comm tcp starts others itself");
 }
 
-// Under mpirun each rank is a process: the first one prints, measures and writes files.
 // On the live page, by the process that starts the others.
 void say_waits_and_ends(RanksWanted& wanted, const Arguments& a) {
   if (a.live_page.empty()) return;
@@ -330,6 +329,8 @@ void say_waits_and_ends(RanksWanted& wanted, const Arguments& a) {
                 was_stopped ? stop_words(signal) : "an error has ended the run: " + text, false);
   };
 }
+
+// Under mpirun each rank is a process: the first one prints, measures and writes files.
 void start_ranks(CommChoice& comm, int argc, char** argv, Arguments& a, bool ranks_given,
                  const Timelines& timelines) {
   if (comm.wants_processes())
