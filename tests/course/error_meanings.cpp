@@ -41,6 +41,8 @@ const std::vector<Slip> errors = {
      "A view of const elements"},
     {"struct ConstData {}; struct Data {}; void f(ConstData in) { Data out = in; }",
      "Say ConstData here"},
+    {"struct A {}; struct Data { Data(A& a); }; void g(Data to); void f(const A& a) { g(a); }",
+     "Are two arguments in the wrong order?"},
     {"struct A {}; struct B {}; void f(A a) { B b = a; }", "no way from the one to the other"},
     {"struct A {}; void f() { A a; int x = a; }", "no way from the one to the other"},
     {"struct A {}; void g(A a); void f(int x) { g(x); }", "no way from the one to the other"},
