@@ -28,6 +28,9 @@ std::vector<Meaning> of_const() {
       meaning(R"(\bConstData'? to (?:non-scalar type )?'[^']*\bData')",
               "A ConstData may be read, and a Data may be written too: the one cannot become the "
               "other. Say ConstData here, or copy_data into an array of your own."),
+      meaning(R"('const [^']*' to (?:non-scalar type )?'[^']*\bData')",
+              "A Data is written to, and this is const: it may only be read. Are two arguments in "
+              "the wrong order?"),
       meaning(
           R"(as 'this' argument discards|function is not marked const|but method is not marked const)",
           "The object is const here, and the function that you call may change it. Mark that "

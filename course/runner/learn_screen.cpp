@@ -186,6 +186,11 @@ std::string hints_page(const State& state) {
                             state.exercise().solution, task.id);
 }
 
+// A title that leaves the columns after it where they are.
+std::string short_title(const std::string& title, int width) {
+  return characters(title) <= width ? title : clipped(title, width - 4) + " ...";
+}
+
 std::string list_page(const State& state) {
   const char* const which[] = {"all", "open", "begun"};
   const std::vector<size_t> list = listed(state);
@@ -196,8 +201,8 @@ std::string list_page(const State& state) {
   for (size_t i = 0; i < list.size(); ++i) {
     const Exercise& one = state.exercises[list[i]];
     text += fmt::format("{} {} {} {:<50} {:>3} of {:>3} {:>4} min\n", i == state.chosen ? "▸" : " ",
-                        one.complete() ? "✓" : " ", one.number(), one.title, one.points(), one.of(),
-                        one.minutes);
+                        one.complete() ? "✓" : " ", one.number(), short_title(one.title, 50),
+                        one.points(), one.of(), one.minutes);
   }
   return list.empty() ? text + "No exercise is like that.\n" : text;
 }
@@ -223,7 +228,7 @@ std::string page(const State& state) {
 
 std::string title(const State& state) {
   const char* const titles[] = {"the task",          "the verdict", "hints",
-                                "all exercises",     "check all",   "all that was said",
+                                "all exercises",     "check all",   "the full output",
                                 "the lesson's text", "start again"};
   return titles[static_cast<int>(state.page)];
 }
@@ -238,7 +243,7 @@ std::string rule(const State& state, int width) {
 Lines foot(int width) {
   Lines lines = {""};
   for (const char* const key :
-       {"n next", "b back", "h hint", "s statement", "v verdict", "e all that was said", "o lesson",
+       {"n next", "b back", "h hint", "s statement", "v verdict", "e full output", "o lesson",
         "r run again", "l list", "c check all", "x reset", "q quit"}) {
     if (characters(lines.back() + key) > width) lines.emplace_back();
     lines.back() += std::string(key) + "  ";

@@ -159,7 +159,7 @@ int hint(const std::string& name) {
   if (read < hints.size()) progress.set_hints(task, static_cast<int>(read + 1));
   if (exercise.points_per_hint > 0)
     fmt::print("Each hint takes {} of the task's points.\n", exercise.points_per_hint);
-  if (read + 1 < hints.size()) fmt::print("Once more for the next one.\n");
+  if (read + 1 < hints.size()) fmt::print("Run it again for the next one.\n");
   if (read >= hints.size()) print_solution(exercise, task);
   return 0;
 }

@@ -12,16 +12,19 @@ using yotta::console::paint;
 namespace runner {
 namespace {
 
-constexpr size_t width = 120;      // of the screen
-constexpr size_t name_width = 75;  // of a case's name: one line in a window of 80
-constexpr int most_printed = 12;   // lines of what the program printed, with their heading
-constexpr int most_parts = 5;      // with compile errors
+constexpr size_t width = 120;        // of the screen
+constexpr size_t name_width = 75;    // of a case's name: one line in a window of 80
+constexpr int most_printed = 12;     // lines of what the program printed, with their heading
+constexpr int most_parts = 5;        // with compile errors
+constexpr size_t longest_word = 30;  // that is left out whole where a line is cut
 
-// At most so many bytes, and no half character.
+// At most so many bytes, and no half word or, where a word is longer, no half character.
 std::string cut_short(const std::string& line, size_t characters) {
   if (line.size() <= characters) return line;
   size_t end = characters;
   while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+  const size_t blank = line.find_last_of(' ', end);
+  if (blank != std::string::npos && blank + longest_word > end) end = blank;
   return line.substr(0, end) + " ...";
 }
 
@@ -198,7 +201,7 @@ std::string warnings_text(const Verdict& verdict) {
   if (verdict.warnings.empty() || verdict.grade.complete()) return "";
   const PartErrors& first = verdict.warnings.front();
   return fmt::format("\n{}\n{}  {}\n", paint(Color::bold, "The compiler warns:"),
-                     first_lines(first.text, 1), paint(Color::cyan, first.meaning));
+                     first_lines(first.text, 2), paint(Color::cyan, first.meaning));
 }
 
 // The table of tasks and what failed; before it, which tasks do not compile.

@@ -43,6 +43,8 @@ const std::vector<Slip> errors = {
      "Say ConstData here"},
     {"struct Data {}; struct W { void sum(Data); };\nvoid f(W w, long x) { w.sum(x); }",
      "a vector of one element"},
+    {"struct A {}; struct Data {}; void g(Data to); void f(const A& a) { g(a); }",
+     "Are two arguments in the wrong order?"},
     {"struct A {}; struct B {}; void f(A a) { B b = a; }", "no way from the one to the other"},
     {"struct A {}; void f() { A a; int x = a; }", "no way from the one to the other"},
     {"struct A {}; void g(A a); void f(int x) { g(x); }", "no way from the one to the other"},

@@ -284,6 +284,9 @@ TEST_CASE("the list is searched, filtered and jumped from") {
   const State both = after(state, {"l", "/", "s", "down", "enter"});
   CHECK((both.page == Page::list && !both.typing && both.chosen == 1));
   CHECK(asks_for(press(both, "enter"), Effect::Kind::grade, "10_rings"));
+  state = two_exercises();
+  state.exercises[0].title = std::string(60, 'x');
+  CHECK(contains(seen(after(state, {"l"})), std::string(46, 'x') + " ...   0 of 100   30 min\n"));
   // a search begins anew
   CHECK(after(both, {"escape", "l", "/", "u"}).search == "u");
 }

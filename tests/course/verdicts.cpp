@@ -272,6 +272,15 @@ TEST_CASE("a verdict is one screen, however much the cases say") {
   }
 }
 
+TEST_CASE("a long line is cut between two words") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}});
+  std::string message;
+  for (int i = 0; i < 100; ++i) message += "abcdef ";
+  const std::string text =
+      verdict_text(exercise, verdict_of(grade_of(exercise, {{"7.1: a", false, message}})));
+  CHECK_MESSAGE(contains(text, "abcdef ...\n"), text);
+}
+
 TEST_CASE("a student's text cannot clear the screen") {
   CHECK(printable("a\x1b[2Jb\r\n\tc\x7f \xc2\x9b \xc3\xa9") == "a?[2Jb?\n\tc? \xc2? \xc3\xa9");
   const Grade grade = grade_of(exercise_of({{"7.1", "one", 40}}),
@@ -449,6 +458,9 @@ TEST_CASE("a warning whose meaning is known is shown when a case failed") {
   CHECK_MESSAGE(contains(text, "The compiler warns:\n"), text);
   CHECK_MESSAGE(contains(text, "can end without a return"), text);
   CHECK(errors_of(log).empty());
+  verdict.warnings[0].text =
+      "x.hpp:4:3: warning: " + std::string(60, 'x') + " from 'long' to 'int'";
+  CHECK(contains(verdict_text(exercise, verdict), "from 'long' to 'int'\n"));
   verdict.grade = grade_of(exercise, {{"7.1: a"}});
   CHECK_FALSE(contains(verdict_text(exercise, verdict), "warns"));
 }
