@@ -5,8 +5,8 @@
 //     --live-page FILE     a page that a browser loads again every second, until the run has ended
 //
 // Whoever is rank 0 draws: when its process dies, the next one goes on. While all wait for others,
-// and when the job is stopped, the process that has started them says so on the page. The page is written by
-// rename, so a browser never sees half of one.
+// and when the job is stopped, the process that has started them says so on the page. The page is
+// written by rename, so a browser never sees half of one.
 #pragma once
 
 #include <chrono>
