@@ -16,6 +16,7 @@
 #include "runner/predict.hpp"
 #include "runner/slides.hpp"
 #include "runner/topics.hpp"
+#include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -101,7 +102,9 @@ TEST_CASE("a deck is one HTML file, with its pictures inside and its formulas dr
   }
   const yotta_test::TemporaryFolder folder;
   const std::string out = folder / "deck.html";
-  REQUIRE(runner::slides({"12", out, false}) == 0);
+  REQUIRE(runner::slides({.name = "12", .out = out, .json = folder / "deck.json"}) == 0);
+  CHECK(yotta_test::contains(runner::read_text(folder / "deck.json"),
+                             "\"lesson\": \"12_transformer\""));
   const std::string html = runner::read_text(out);
   CHECK(count(html, "<section") > 20);
   CHECK(count(html, "<math") > 10);
