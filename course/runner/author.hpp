@@ -20,7 +20,7 @@ namespace runner {
 // one of the files is there already.
 std::vector<std::string> new_exercise(const std::string& root, const std::string& id);
 
-// The verb: makes it, and says what to do next.
+// The verb: makes it, and says what to do next. `json`: a file that gets its files' names too.
 int make_exercise(const std::string& id, const std::string& json);
 
 }  // namespace runner

@@ -37,7 +37,7 @@ nlohmann::json marks_json(const Marks& marks);
 // A row for each student, a column for each exercise.
 std::string marks_table(const Marks& marks);
 
-// Who a student's folder belongs to, on the platform. Of a folder that is not here, the name is the
+// The login on the platform of each student's folder. Where a folder is not listed, its name is the
 // login.
 using Logins = std::map<std::string, std::string>;
 // Of a file with a line FOLDER,LOGIN for each student. Throws std::runtime_error, which names the

@@ -14,7 +14,8 @@ namespace runner {
 // Names of doctest's cases, from what a program says to --list-test-cases.
 std::vector<std::string> listed_cases(const std::string& output);
 
-// Of the exercise with this number or name; of all if it is empty. Returns 0 if every proof holds.
+// Of the exercise with this number or name; of all if it is empty. `json`: a file that gets the
+// proofs too, or none. Returns 0 if every proof holds.
 int verify(const std::string& name, const std::string& json);
 
 }  // namespace runner

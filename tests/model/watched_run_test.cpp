@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace yotta;
@@ -54,7 +55,11 @@ TEST_CASE("each flip against each detector: when it is found") {
     CHECK(in_words(run, Detector::norm, flip) == row.norm);
     CHECK(in_words(run, Detector::replay, flip) == row.replay);
     CHECK(run.odd == (row.checksum == now ? std::vector{1} : std::vector<int>{}));
-    CHECK(run.losses != clean);  // nothing was swallowed by rounding
+    const auto first = std::mismatch(run.losses.begin(), run.losses.end(), clean.begin()).first;
+    CHECK(first - run.losses.begin() >= flip.step);  // the steps before it are untouched,
+    CHECK(first != run.losses.end());                // and rounding has not swallowed it
+    // The smallest flip may be rounded away again by the last step: clang's rounding does that.
+    if (row.place != summed_gradient || row.bit != 14) CHECK(run.losses.back() != clean.back());
     if (row.bit < 30) CHECK(std::abs(run.losses.back() - clean.back()) < 1e-4);
   }
 }

@@ -128,6 +128,9 @@ TEST_CASE_TEMPLATE("softmax and cross-entropy on cuda", Real, float, double, bfl
   check_alike(in, [](Tensors& x) {
     const Tensor y = softmax(x[0]);
     const CrossEntropy loss = cross_entropy(x[0], x[2], 0.25);
+    double sum = 0;  // in double, of losses that may differ in their last digit
+    for (const double each : loss.losses.values()) sum += each;
+    CHECK(loss.loss == doctest::Approx(0.25 * sum).epsilon(1e-12));
     const Tensor total = Tensor::full({1}, loss.loss, loss.losses.dtype()).to(x[0].device());
     return Tensors{y,           softmax_backward(x[1], y),
                    loss.losses, loss.log_sum_exp,
