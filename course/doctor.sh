@@ -35,7 +35,7 @@ first_line() { "$@" 2>/dev/null | head -n 1; }
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
 compiler_state() {
-  cxx=${CXX:-g++}
+  cxx=$(compiler)
   if ! have "$cxx"; then
     report compiler missing "$cxx is not there" "apt-get install g++"
   elif printf '#include <concepts>\n#include <span>\nint main() {}\n' | "$cxx" -std=c++20 -x c++ -fsyntax-only - 2>/dev/null; then

@@ -233,8 +233,8 @@ int main(int argc, char** argv) {
   runner::SuiteOptions suite;
   CLI::App* test =
       app.add_subcommand("test", "Build and test everything, and count what became of it");
-  test->add_option("tier", suite.tier, "release, clang, asan or tsan")
-      ->check(CLI::IsMember({"release", "clang", "asan", "tsan"}));
+  test->add_option("tier", suite.tier, "release, gcc, asan or tsan")
+      ->check(CLI::IsMember({"release", "gcc", "asan", "tsan"}));
   test->add_option("--only", suite.only, "Only the tests whose names match this expression");
   test->add_flag("--long", suite.long_form,
                  "Also what takes longer: all MPIs, nvcc on each file, benchmarks");
