@@ -150,6 +150,7 @@ TEST_CASE("a lesson is found by number, by name or by both; else the nearest is 
   };
   CHECK(message("dpd").find("did you mean 13_ddp?") != std::string::npos);
   CHECK(message("coll").find("did you mean 10_collectives?") != std::string::npos);
+  CHECK(message("nonsense").find("did you mean") == std::string::npos);
   CHECK(message("99") == "there is no lesson '99'; `./yotta lesson` lists them all");
   CHECK_THROWS_WITH(
       runner::choose(topics, "dpd", "exercise"),

@@ -42,6 +42,12 @@ std::string all_of(const nlohmann::json& verdict) {
   return text + (output.empty() ? "" : "Your program printed:\n" + output);
 }
 
+void add_tasks(const nlohmann::json& verdict, study::Event& event) {
+  for (const auto& task : verdict.value("tasks", nlohmann::json::array()))
+    event.tasks.push_back(
+        {task.value("id", ""), task.value("points", 0), task.value("solved", false)});
+}
+
 }  // namespace
 
 std::string own_program() { return program_at(fs::read_symlink("/proc/self/exe")); }
@@ -56,9 +62,9 @@ std::string run_here(Command words) {
   return run_limited(words, long_enough).output;
 }
 
-Background::Background(Command words, bool json) : folder_(YOTTA_BUILD_DIR "/learn"), json_(json) {
+Background::Background(Command words) : folder_(YOTTA_BUILD_DIR "/learn") {
   words.insert(words.begin(), own_program());
-  if (json) words.push_back(folder_.path() + "/verdict.json");
+  words.push_back(folder_.path() + "/verdict.json");
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
   process_ = fork();
@@ -92,14 +98,14 @@ study::Event Background::verdict() const {
   study::Event event;
   event.text = printable(said_);
   const std::string file = folder_.path() + "/verdict.json";
-  if (!json_ || !fs::exists(file)) return event;
+  if (!fs::exists(file)) return event;
   const auto verdict = nlohmann::json::parse(read_text(file), nullptr, false);
-  if (!verdict.is_object() || verdict.value("graded", false) == false) return event;
+  if (!verdict.is_object()) return event;
+  for (const auto& one : verdict.value("exercises", nlohmann::json::array())) add_tasks(one, event);
+  if (verdict.value("graded", false) == false) return event;
   event.compiled = verdict.value("compiled", true);
   event.log = all_of(verdict);
-  for (const auto& task : verdict.value("tasks", nlohmann::json::array()))
-    event.tasks.push_back(
-        {task.value("id", ""), task.value("points", 0), task.value("solved", false)});
+  add_tasks(verdict, event);
   return event;
 }
 

@@ -19,8 +19,8 @@ std::string run_here(Command words);
 // Begins at once. At the object's end it is ended, with all that it has started.
 class Background {
  public:
-  // `json`: the last of the words is --json, whose file is here.
-  Background(Command words, bool json);
+  // The last of the words is --json, whose file is here.
+  explicit Background(Command words);
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
@@ -31,7 +31,6 @@ class Background {
 
  private:
   RunFolder folder_;
-  bool json_;
   int output_ = -1;
   pid_t process_ = 0;
   std::string said_;

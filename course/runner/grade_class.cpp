@@ -1,10 +1,11 @@
 #include "runner/grade_class.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -335,6 +336,17 @@ std::string without_slash(std::string path) {
   return path;
 }
 
+// Wrong lines are said at once, and who has no login.
+void expect_logins(const GradeOptions& options, const std::vector<Exercise>& exercises) {
+  const Logins logins = read_logins(options.names);
+  std::set<std::string> missing;
+  for (const Submission& one : find_submissions(options.folder, exercises))
+    if (!logins.contains(one.student)) missing.insert(one.student);
+  if (!missing.empty())
+    fmt::print(stderr, "yotta: {} has no login for {}: the grades have the folder's name\n",
+               options.names, fmt::join(missing, ", "));
+}
+
 }  // namespace
 
 int grade_class(const GradeOptions& given) {
@@ -343,7 +355,7 @@ int grade_class(const GradeOptions& given) {
   if (options.out.empty()) options.out = fs::absolute(options.folder).string() + ".grades";
   try {
     const std::vector<Exercise> exercises = chosen_exercises(options.exercises, options.folder);
-    if (!options.names.empty()) read_logins(options.names);  // wrong lines are said at once
+    if (!options.names.empty()) expect_logins(options, exercises);
     if (!exercises.empty()) return grade_in(options, exercises);
     throw std::runtime_error(fmt::format(
         "no student in {} has a folder of an exercise; expected {}/STUDENT/10_collectives/"

@@ -90,6 +90,16 @@ std::string without_name(const std::string& said) {
   return said.starts_with(name) ? said.substr(name.size()) : said;
 }
 
+// What the first verdict needs, with Ninja's lines, before the screen is taken. If it cannot be
+// built, the verdict says why.
+void build_first(const std::string& id) {
+  const std::string tests = fmt::format("exercise_{}_library", id);
+  if (fs::exists(fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, tests))) return;
+  fmt::print(stderr, "Building the library and the tests of {}, once. It takes some minutes.\n",
+             id);
+  build(tests);
+}
+
 // The student's file, copied from the starter if there is none.
 std::string begun_file(const Exercise& exercise) {
   if (fs::exists(exercise.work_copy())) return exercise.work_copy();
@@ -156,8 +166,9 @@ class Session {
     graded_ = id;
     second_look_ = false;
     Command words = {"check"};
-    if (!id.empty()) words.insert(words.end(), {id, "--no-asan", "--json"});
-    grading_.emplace(words, !id.empty());
+    if (!id.empty()) words.insert(words.end(), {id, "--no-asan"});
+    words.push_back("--json");
+    grading_.emplace(words);
   }
 
   // Where exercise.json asks for AddressSanitizer, a file that has earned points is looked at once
@@ -172,7 +183,7 @@ class Session {
     const bool again = !graded_.empty() && earned && !std::exchange(second_look_, true) &&
                        can_instrument() && choose_exercise(graded_).exercise.asan;
     take(event);
-    if (again && !grading_) grading_.emplace(Command{"check", graded_, "--asan", "--json"}, true);
+    if (again && !grading_) grading_.emplace(Command{"check", graded_, "--asan", "--json"});
   }
 
   void note_hint(const std::string& task) {
@@ -218,6 +229,7 @@ int in_lines(const State& state, const LearnOptions& options) {
 
 int learn(const LearnOptions& options) {
   State state = first_state(options.name);
+  build_first(state.exercise().id);
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   if (!terminal) return in_lines(state, options);
   Session(std::move(state), options.poll).run();

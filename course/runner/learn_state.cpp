@@ -267,7 +267,10 @@ Step next(State state, const Event& event) {
       show(state, Page::verdict);
       break;
     case Event::Kind::graded: take_verdict(state, event); break;
-    case Event::Kind::graded_all: state.table = event.text; break;
+    case Event::Kind::graded_all:
+      for (Exercise& each : state.exercises) take_points(each, event.tasks);
+      state.table = event.text;
+      break;
     case Event::Kind::said: state.note = event.text; break;
     case Event::Kind::lesson:
       state.lesson = event.text;

@@ -85,7 +85,10 @@ class Questions {
     const std::string right = right_answer(prediction, page_);
     const bool hit = !answer->empty() && is_right(prediction, page_, *answer);
     right_ += hit, ++asked_;
-    fmt::print("{} {}{}\n{}\n\n", hit ? paint(Color::green, "Right:") : "It is", right,
+    const std::string judged = hit               ? paint(Color::green, "Right:")
+                               : answer->empty() ? "It is"
+                                                 : paint(Color::red, "Not right: it is");
+    fmt::print("{} {}{}\n{}\n\n", judged, right,
                prediction.unit.empty() ? "." : " " + prediction.unit + ".", prediction.why);
     return true;
   }

@@ -37,7 +37,8 @@ bool says(const Ending& ending, const char* words) {
 // Did the compiler fail rather than what it compiles?
 bool broke_down(const Ending& ending) {
   return ending.status == 127 || says(ending, "internal compiler error") ||
-         says(ending, "No space left on device");
+         says(ending, "No space left on device") || says(ending, "invalid linker name") ||
+         says(ending, "cannot find 'ld");
 }
 
 // It came to no end of the file, which another one of the same exercise has just come to.
@@ -58,8 +59,8 @@ Ending compile(const Words& command) {
   };
   Ending ending = run_watched(words, watched);
   if (broke_down(ending))
-    throw CouldNotGrade(
-        fmt::format("the compiler itself failed. Is the disk full? It said:\n{}", ending.output));
+    throw CouldNotGrade(fmt::format(
+        "the compiler or the linker itself failed. Is the disk full? It said:\n{}", ending.output));
   return ending;
 }
 

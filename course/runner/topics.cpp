@@ -151,8 +151,9 @@ const Topic& choose(const std::vector<Topic>& topics, std::string_view word,
                      : kind == "notebook" ? "notebook"
                                           : "bench";
   const bool is_number = word.find_first_not_of("0123456789") == word.npos;  // near to no other
+  const bool is_near = !is_number && best <= std::max(2, static_cast<int>(word.size()) / 2);
   throw NoSuchTopic(fmt::format("there is no {} '{}';{} `./yotta {}` lists them all", kind, word,
-                                is_number ? "" : " did you mean " + nearest->id + "?", verb));
+                                is_near ? " did you mean " + nearest->id + "?" : "", verb));
 }
 
 int lesson(const std::string& name, const std::vector<std::string>& arguments,

@@ -466,6 +466,18 @@ TEST_CASE("the shells' completions are fresh, and complete verbs, options and ex
   CHECK(contains(completed("bench matm"), "matmul"));
 }
 
+TEST_CASE("predict says whether an answer was right") {
+  const auto said = [](const char* answers) {
+    return run_limited({"sh", "-c", "printf \"$1\" | \"$0\" predict 01",
+                        YOTTA_BUILD_DIR "/course/runner", answers},
+                       longest_wait)
+        .output;
+  };
+  CHECK(contains(said("1\n"), "Not right: it is 256."));
+  CHECK(contains(said("256\n"), "Right: 256."));
+  CHECK(contains(said("\n"), "It is 256."));
+}
+
 TEST_CASE("./yotta knows every verb that the shells complete") {
   const std::string script = read_text(YOTTA_SOURCE_DIR "/yotta");
   const std::string list = script.substr(script.find("\nverbs=\"") + 8);

@@ -121,6 +121,13 @@ TEST_CASE("a class is graded: good, half, wrong, not compiling, empty, missing, 
   fs::remove_all(class_.folder() + ".grades");
   CHECK(class_.grade().status == 0);
   CHECK(read_text(class_.json()) == first);
+
+  std::vector<std::string> with_names = class_.command();
+  with_names.insert(with_names.end(), {"--names", class_.result("names.csv")});
+  write_text(with_names.back(), "good,g1\nmissing,m1\nlinked,l1\n=wrong,w1\nempty,e1\n");
+  const std::string said = run_limited(with_names, longest_wait).output;
+  CHECK(contains(said, "has no login for half, \"way\", not compiling, \xc3\xa9mpty: the grades"));
+  CHECK(contains(read_text(class_.result("moodle.csv")), "g1,100"));
 }
 
 TEST_CASE("who is stopped half way goes on where it was") {

@@ -295,7 +295,12 @@ TEST_CASE("the other keys: check all, lesson, run again, statement, quit") {
   const State state = two_exercises();
   const Step all = press(state, "c");
   CHECK(asks_for(all, Effect::Kind::grade_all, ""));
-  CHECK(contains(seen(next(all.state, {Kind::graded_all, "the table"}).state), "the table"));
+  Event verdicts{Kind::graded_all, "the table"};
+  verdicts.tasks = {{"07.2", 30, false}, {"10.1", 50, true}};
+  const State table = next(all.state, verdicts).state;
+  CHECK(contains(seen(table), "the table"));
+  CHECK((table.exercises[0].points() == 30 && table.exercises[1].points() == 50));
+  CHECK((table.exercises[1].tasks[0].solved && !table.exercises[0].tasks[1].solved));
   CHECK(asks_for(press(state, "o"), Effect::Kind::open_lesson, "07_sums"));
   CHECK(contains(seen(next(state, {Kind::lesson, "the lesson"}).state), "the lesson"));
   CHECK(asks_for(press(state, "r"), Effect::Kind::grade, "07_sums"));

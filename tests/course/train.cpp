@@ -250,13 +250,13 @@ std::vector<pid_t> children(pid_t process) {
   return found;
 }
 
-// Until a run has been saved there.
-void await_saved(const std::string& folder) {
-  for (int tries = 0; tries < 200 * longest_wait; ++tries) {
-    if (std::filesystem::exists(folder + "/training_state.json")) return;
+// Until there is such a file.
+void await_file(const std::string& file) {
+  for (int tries = 0; tries < 200 * longest_wait && !std::filesystem::exists(file); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
 }
+// Until a run has been saved there.
+void await_saved(const std::string& folder) { await_file(folder + "/training_state.json"); }
 
 double validation_loss(const std::string& json) {
   return nlohmann::json::parse(yotta::read_file(json))["validation_loss"].get<double>();
@@ -374,6 +374,35 @@ TEST_CASE(
     CHECK(contains(yotta::read_file(out), "stopped by SIGTERM after step 1 of 500"));
     std::filesystem::remove(out);
   }
+}
+
+TEST_CASE("--live-page: a run that is stopped says so on its page, which reloads no more") {
+  const TemporaryFolder folder;
+  for (const char* comm : {"threads", "tcp"})
+    for (const auto& [signal, name] : {std::pair(SIGINT, "Ctrl-C"), {SIGTERM, "Terminated"}}) {
+      CAPTURE(comm);
+      CAPTURE(name);
+      const std::string page = (folder / (std::string(comm) + name)).string();
+      Words command = {from_ctest("YOTTA_TRAIN"),
+                       "--steps",
+                       "100000",
+                       "--ranks",
+                       "2",
+                       "--comm",
+                       comm,
+                       "--tolerate",
+                       "1",
+                       "--live-page",
+                       page};
+      command.insert(command.end(), tiny.begin(), tiny.end());
+      const Started run(command, (folder / "out").string());
+      await_file(page);
+      CHECK(contains(yotta::read_file(page), "http-equiv=\"refresh\""));
+      kill(run.process(), signal);
+      CHECK(run.wait() != 0);
+      CHECK(contains(yotta::read_file(page), std::string("the run was stopped by ") + name));
+      CHECK_FALSE(contains(yotta::read_file(page), "refresh"));
+    }
 }
 
 TEST_CASE("--absent: a worker is away for a round, and what that has cost is said") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "support/message_of.hpp"
@@ -118,6 +119,11 @@ TEST_CASE(
   const std::string whole = read_file(part);
   write_file(part, whole.substr(0, whole.size() - 1));
   check_found(fresh, 4, 2, 0, SnapshotLevel::beginning, 0);  // part 0 of step 2 is gone by now
+  CHECK(why_no_step(name, 2) == snapshot_file(name, 6, {1, 2}) + " is not there");
+  std::filesystem::remove_all(name + "/step_6");
+  CHECK(why_no_step(name, 2) == part + " is cut short or changed");
+  CHECK(contains(why_no_step(name, 3), snapshot_file(name, 4, {0, 3}) + " is not there, "));
+  CHECK(why_no_step(name + "/nothing", 2).empty());
 }
 
 TEST_CASE("memory and disk are searched together: the newest step of all parts counts") {

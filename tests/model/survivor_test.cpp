@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <mutex>
 
@@ -287,6 +288,23 @@ TEST_CASE("a disk that takes nothing does not end a run: it is said once, and co
   CAPTURE(said);
   CHECK(contains(said, "a snapshot is not on the disk; training goes on"));
   CHECK(contains(said, " snapshots of place 0 are not on the disk"));
+}
+
+TEST_CASE("a run that finds snapshots and can use none says so before it begins again") {
+  const TemporaryFolder folder;
+  SurvivorOptions options = options_of(Recovery::restart, {1, 2}, {});
+  options.folder = folder.path().string();
+  Outcome first, again;
+  CHECK(stderr_of([&] { train(first, options); }).empty());  // there are none yet
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
+    if (entry.is_regular_file()) write_file(entry.path().string(), "not a snapshot");
+  const std::string said = stderr_of([&] { train(again, options); });
+  CAPTURE(said);
+  CHECK(contains(said,
+                 "the run begins again, since " + options.folder + " has no step that is whole: "));
+  CHECK(contains(said, "part_1_of_2.snapshot is cut short or changed"));
+  CHECK(again.history == first.history);
+  CHECK(again.weights == first.weights);
 }
 
 TEST_CASE(

@@ -69,7 +69,8 @@ class SnapshotLevels {
 
   // Drops the snapshots that do not belong to the run.
   YOTTA_API void keep_if(const std::function<bool(const SnapshotHeader&)>& belongs);
-  // The newest step of which all parts are somewhere, and this rank's part. parts: by rank.
+  // The newest step of which all parts are somewhere, and this rank's part. parts: by rank. If
+  // there is none, and steps in the folder, rank 0 warns.
   YOTTA_API FoundSnapshot find(const Communicator& world, std::span<const int> parts);
   // Removes later steps of this part from the disk: they were given up.
   YOTTA_API void forget_after(int64_t step) const;
@@ -80,6 +81,7 @@ class SnapshotLevels {
                                            int64_t after) const;
   YOTTA_API std::string fetch(const Communicator& world, const Healing& healing,
                               std::span<const int> parts);
+  YOTTA_API void warn_of_folder() const;
   YOTTA_API std::string held(int part, int64_t step);
 
   int part_, parts_;
@@ -93,7 +95,10 @@ class SnapshotLevels {
 }  // namespace yotta
 
 #if YOTTA_BODIES_OF(model_survival_json)
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 
 #include "yotta/core/system/files.hpp"
@@ -158,7 +163,10 @@ FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const in
   offers.insert(offers.end(), on_disk.begin(), on_disk.end());
   if (Healing newer = find_healing(offers, parts); newer.step > healing.step)
     healing = std::move(newer);
-  if (healing.step == 0) return {};
+  if (healing.step == 0) {
+    if (world.rank() == 0) warn_of_folder();
+    return {};
+  }
   FoundSnapshot found{healing.step, fetch(world, healing, parts), SnapshotLevel::own_memory, 0};
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     const Offer offer{healing.sources[rank], parts[rank], healing.step};
@@ -170,6 +178,14 @@ FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const in
     found.level = std::max(found.level, level);
   }
   return found;
+}
+
+// Snapshots that nobody can use are no reason to be silent.
+void SnapshotLevels::warn_of_folder() const {
+  const std::string why = folder_.empty() ? "" : why_no_step(folder_, parts_);
+  if (!why.empty())
+    fmt::print(stderr, "the run begins again, since {} has no step that is whole: {}\n", folder_,
+               why);
 }
 
 std::vector<Offer> SnapshotLevels::memory_offers(const Communicator& world) {

@@ -157,6 +157,18 @@ TEST_CASE("a job of processes goes on when any of them are killed, rank 0 too") 
   CHECK((spares.result.status == 0 && spares.log == "6 by 2"));
 }
 
+TEST_CASE("whoever starts a job hears for which places all wait, and nothing when all go on") {
+  if (!built_with_zmq()) return;
+  std::set<std::vector<int>> waits;
+  const MemberOptions options = {
+      .all_wait = [&](const std::vector<int>& missing) { waits.insert(missing); }};
+  CHECK(counted(3, 3, " 1 0 3,", options).result.status == 0);
+  CHECK(waits == std::set<std::vector<int>>{{1}});
+  waits.clear();
+  CHECK(counted(3, 1, " 1 0 3,", options).result.status == 0);
+  CHECK(waits.empty());
+}
+
 TEST_CASE("a process that ends with an error, or without a word, ends the job") {
   const LaunchResult failed = started_shell("sleep 0.05; exit 7");
   CHECK(failed.status == 7);

@@ -30,6 +30,10 @@ YOTTA_API void write_snapshot(const std::string& folder, int64_t step, Part part
 // another run's.
 YOTTA_API std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run,
                                           int64_t after = 0, Where where = Where::current());
+// Why a folder that has steps has none of which all parts are whole: what its newest step lacks.
+// Empty if there is no step.
+YOTTA_API std::string why_no_step(const std::string& folder, int parts,
+                                  Where where = Where::current());
 // Those of this part that are of later steps than `after` go.
 YOTTA_API void remove_snapshots(const std::string& folder, Part part, int64_t after);
 
@@ -124,6 +128,19 @@ std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t r
     good.push_back(step);
   }
   return good;
+}
+
+std::string why_no_step(const std::string& folder, int parts, Where where) {
+  const std::vector<int64_t> steps = detail::steps_in(folder);
+  std::string lacks;
+  for (int part = 0; part < parts && !steps.empty(); ++part) {
+    const std::string file = snapshot_file(folder, steps.front(), {part, parts});
+    const bool is_there = std::filesystem::exists(file);
+    if (is_there && read_snapshot(read_file(file, where))) continue;
+    lacks += fmt::format("{}{} is {}", lacks.empty() ? "" : ", ", file,
+                         is_there ? "cut short or changed" : "not there");
+  }
+  return lacks;
 }
 
 }  // namespace yotta
