@@ -81,7 +81,7 @@ class SnapshotLevels {
                                            int64_t after) const;
   YOTTA_API std::string fetch(const Communicator& world, const Healing& healing,
                               std::span<const int> parts);
-  YOTTA_API void warn_of_folder() const;
+  YOTTA_API void warn_of_folder(const Communicator& world) const;
   YOTTA_API std::string held(int part, int64_t step);
 
   int part_, parts_;
@@ -164,7 +164,7 @@ FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const in
   if (Healing newer = find_healing(offers, parts); newer.step > healing.step)
     healing = std::move(newer);
   if (healing.step == 0) {
-    if (world.rank() == 0) warn_of_folder();
+    warn_of_folder(world);
     return {};
   }
   FoundSnapshot found{healing.step, fetch(world, healing, parts), SnapshotLevel::own_memory, 0};
@@ -181,11 +181,13 @@ FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const in
 }
 
 // Snapshots that nobody can use are no reason to be silent.
-void SnapshotLevels::warn_of_folder() const {
-  const std::string why = folder_.empty() ? "" : why_no_step(folder_, parts_);
+void SnapshotLevels::warn_of_folder(const Communicator& world) const {
+  if (folder_.empty()) return;
+  const std::string why = world.rank() == 0 ? why_no_step(folder_, parts_) : "";
   if (!why.empty())
     fmt::print(stderr, "the run begins again, since {} has no step that is whole: {}\n", folder_,
                why);
+  world.barrier();  // all is there until it was looked at
 }
 
 std::vector<Offer> SnapshotLevels::memory_offers(const Communicator& world) {
