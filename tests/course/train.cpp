@@ -385,7 +385,7 @@ TEST_CASE("--live-page: a run that is stopped says so on its page, which reloads
       const std::string page = (folder / (std::string(comm) + name)).string();
       Words command = {from_ctest("YOTTA_TRAIN"),
                        "--steps",
-                       "100000",
+                       "5000",
                        "--ranks",
                        "2",
                        "--comm",
