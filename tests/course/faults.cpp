@@ -311,7 +311,8 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
     for (size_t step = 0; step < steps; ++step)
       CHECK(std::abs(figures["loss"][step].get<double>() - without.loss[step]) <=
             most[static_cast<size_t>(recovery)]);
-    CHECK(figures["epochs"].back()["epoch"] >= 3);
+    const bool together = faults[0].step == faults[1].step;  // both may end the same epoch
+    CHECK(figures["epochs"].back()["epoch"] >= (together ? 2 : 3));
     CHECK((recovery == Recovery::drop || figures["sequences_dropped"] == 0));
     const size_t killed = ending.output.find("was killed: Killed; another takes its place");
     CHECK(ending.output.find("was killed: Killed; another", killed + 1) != std::string::npos);
