@@ -22,10 +22,12 @@ namespace {
 
 constexpr double long_enough = 60;  // seconds, for verbs that grade nothing
 
-[[noreturn]] void become_quiet(const Command& command, int output) {
+// `mask`: the signals that are held back until what they do is no more what our handlers do.
+[[noreturn]] void become_quiet(const Command& command, int output, const sigset_t& mask) {
   setpgid(0, 0);
   for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE})
     std::signal(each, SIG_DFL);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(output, STDOUT_FILENO), dup2(output, STDERR_FILENO);
   _exit(become(command));
@@ -67,9 +69,13 @@ Background::Background(Command words) : folder_(YOTTA_BUILD_DIR "/learn") {
   words.push_back(folder_.path() + "/verdict.json");
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+  sigset_t all, mask;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &mask);
   process_ = fork();
+  if (process_ == 0) become_quiet(words, ends[1], mask);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   if (process_ < 0) throw std::runtime_error("cannot start another process");
-  if (process_ == 0) become_quiet(words, ends[1]);
   setpgid(process_, process_);
   close(ends[1]);
   output_ = ends[0];

@@ -113,7 +113,7 @@ std::string row(const Exercise& exercise, const Verdict& verdict) {
 int check_all(const CheckOptions& options) {
   JsonOutput output(options.json);
   nlohmann::json verdicts = nlohmann::json::array();
-  int status = 0;
+  int status = 0, points = 0, of = 0;
   for (const Exercise& exercise : all_exercises()) {
     if (!begun(exercise)) continue;
     const std::string file = exercise.work_copy();
@@ -124,6 +124,7 @@ int check_all(const CheckOptions& options) {
       if (looks_twice(exercise, options, verdict))
         verdict = look_at(exercise, file, Look::sanitized);
       fmt::print("{}", row(exercise, verdict));
+      points += verdict.grade.points, of += verdict.grade.of;
       verdicts.push_back(verdict_json(exercise, verdict));
       if (!verdict.complete()) status = std::max(status, 1);
     } catch (const std::exception& error) {
@@ -133,6 +134,8 @@ int check_all(const CheckOptions& options) {
     }
     std::fflush(stdout);
   }
+  if (verdicts.size() > 1)
+    fmt::print("     {:<28} {:>3} of {:>3} points\n", "together", points, of);
   if (verdicts.empty())
     fmt::print("Nothing is begun yet. ./yotta learn begins; ./yotta list shows all exercises.\n");
   output.write({{"exercises", verdicts}});

@@ -325,8 +325,8 @@ std::string cut_solution(const std::string& header) {
 std::string cut_starter(const std::string& header) {
   marked_parts(header);
   Lines starter = {
-      "// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this "
-      "file."};
+      "// Cut from include/yotta. Students: write between the marks of your copy in work/.",
+      "// Authors: edit the library's header; `./yotta check NN --cut` writes this file again."};
   bool inside = false, included = false, given_away = false;
   for (const std::string& line : as_student(lines_of(header))) {
     if (!closing_mark(line).empty()) inside = false;

@@ -219,7 +219,8 @@ std::string page(const State& state) {
     case Page::lesson: return state.lesson;
     case Page::reset:
       return fmt::format(
-          "Start {} again? It becomes the starter; your file is kept beside it as .before.\n\n"
+          "Start {} again? It becomes the starter; your file is kept beside it as .before, and its "
+          "points go.\n\n"
           "y: yes. Any other key: no.\n",
           state.exercise().file);
   }
@@ -268,10 +269,10 @@ Fitted fitted(const State& state, int width, int height) {
 // The page's lines on the screen; the list follows what is chosen, other pages the reader.
 Lines visible(const State& state, const Lines& lines, int room) {
   const int count = static_cast<int>(lines.size());
-  int from = state.page == Page::list ? static_cast<int>(state.chosen) + 2 - room : state.scroll;
+  int from = state.page == Page::list ? static_cast<int>(state.chosen) + 3 - room : state.scroll;
   from = std::clamp(from, 0, std::max(0, count - room));
   Lines shown(lines.begin() + from, lines.begin() + std::min(count, from + room));
-  if (from + room < count && !shown.empty() && state.page != Page::list)
+  if (from + room < count && !shown.empty())
     shown.back() = fmt::format("... {} more lines: down, space", count - from - room + 1);
   return shown;
 }
@@ -328,6 +329,7 @@ std::string plain_markdown(const std::string& text) {
     if (words.starts_with("|"))
       words = std::regex_replace(
           std::regex_replace(std::regex_replace(words, row, "$1"), cell, " │ "), bar, "|");
+    if (words.starts_with("| ")) words.replace(0, 1, "│");  // its first cell is empty
     if (words.empty() && (plain.empty() || plain.ends_with("\n\n"))) continue;
     const size_t first = std::min(words.find_first_not_of(' '), words.size());
     const bool item = item_words(words) > 0;

@@ -97,6 +97,7 @@ std::vector<Effect> choose_from_list(State& state) {
 // The list, at the exercise that is shown.
 void show_list(State& state) {
   show(state, Page::list);
+  state.search.clear(), state.typing = false;
   const std::vector<size_t> list = listed(state);
   const auto here = std::find(list.begin(), list.end(), state.at);
   state.chosen = here == list.end() ? 0 : static_cast<size_t>(here - list.begin());

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -100,6 +102,7 @@ class Questions {
   // Empty: the reader wants to see it without an answer. None: the input has ended.
   std::optional<std::string> answer_to(const Prediction& prediction) const {
     for (;;) {
+      tcflush(STDIN_FILENO, TCIFLUSH);  // what was typed while it ran answers nothing
       fmt::print("{} (Enter: show it) > ",
                  prediction.kind == "change"
                      ? "grows, stays or shrinks"

@@ -6,10 +6,12 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 
@@ -150,6 +152,17 @@ int letters_of(const std::string& line) {
 constexpr const char* restored = "\033[?25h\033[?1049l";
 
 }  // namespace
+
+TEST_CASE("a grading that is stopped at once runs none of our handlers") {
+  static std::atomic<int>* const ran =
+      static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(ran != MAP_FAILED);
+  const auto before = std::signal(SIGTERM, [](int) { ++*ran; });
+  for (int i = 0; i < 200; ++i) runner::Background({"list", "--json"});
+  std::signal(SIGTERM, before);
+  CHECK(*ran == 0);
+}
 
 TEST_CASE("a task's page says its minutes, how difficult it is and which tasks it uses") {
   State state = two_exercises();

@@ -191,7 +191,7 @@ Cluster ideal(int chips, double flops, double bandwidth) {
 
 Cluster switched(const Chip& chip, int count) {
   Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
-  // exercise 09.4: level "node", 1 us and a chip's link; if it has not all chips, "cluster", 5 us
+  // exercise 09.4: level "node", 1 us, the chip's link; if chips are left, "cluster", 5 us, 50 GB/s
   const int node = std::min(count, chip.domain);
   made.levels.push_back({"node", node, 1e-6, 1 / chip.link});
   if (count > node) made.levels.push_back({"cluster", count, 5e-6, 1 / 50e9});
