@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // First steps with ranks: a mean, a pass to the right, a counter that all ranks share.
 //
 // Three small functions, and the first mistake that is made in each.

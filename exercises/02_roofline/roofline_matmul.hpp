@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // A matmul in which each block of threads shares a tile, and what the roofline says about it
 // beforehand. It is rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
 //

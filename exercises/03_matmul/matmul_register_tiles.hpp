@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // The CUDA matmul ladder, rungs 3 and 4: each thread computes not one number of C but a column of
 // TM of them, or a tile of (TM, TN), and keeps their sums in registers. C (m, n) = A (m, k) B (k,
 // n), float, row-major.

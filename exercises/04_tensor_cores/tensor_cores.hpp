@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Tensor cores: a matmul whose innermost step is one instruction of a whole warp, D = A B + C on 16
 // x 16 times 16 x 8. The 32 lanes hold the small matrices together, so the work is to bring each
 // lane its fragment.

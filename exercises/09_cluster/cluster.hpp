@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Clusters: which chips there are, and what a message between any two of them costs.
 //
 // Chips sit in groups that sit in larger groups. Two chips talk over the smallest group that holds
@@ -178,7 +179,7 @@ Cluster ideal(int chips, double flops, double bandwidth) {
 
 Cluster switched(const Chip& chip, int count) {
   Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
-  // exercise 09.4: level "node", 1 us and a chip's link; if it has not all chips, "cluster", 5 us
+  // exercise 09.4: level "node", 1 us, the chip's link; if chips are left, "cluster", 5 us, 50 GB/s
   not_done("09.4");
   // end of exercise 09.4
   return made;

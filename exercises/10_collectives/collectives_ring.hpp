@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // The ring: all_reduce, reduce_scatter and all_gather that move no byte more than they must.
 //
 // The problem: p ranks hold a gradient of n numbers each and all need the sum. If everybody sends

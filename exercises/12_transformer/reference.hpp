@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Reference: a transformer's main backward passes as plain loops in f64, one letter per index.
 //
 // The ops of nn/ compute the same with vectors, tiles, threads and kernels. This page is to be read

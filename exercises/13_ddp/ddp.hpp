@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // DDP: distributed data parallelism. Every rank holds the whole model and a shard of the batch;
 // after backward the ranks add up their gradients, so all take the same optimizer step.
 //

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // ZeRO, stages 1 and 2: data parallelism in which each rank steps only its shard of the weights.
 //
 // After DDP's all_reduce every rank holds every gradient and takes the same step on every weight, p

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // FSDP: fully sharded data parallelism. Every rank trains on its own shard of the batch, as with
 // DDP, but holds only 1/p of the weights, gradients and optimizer state. A unit's weights are whole
 // only while it computes.

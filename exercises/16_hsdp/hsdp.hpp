@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // HSDP: hybrid sharded data parallelism. A group of ranks holds one copy of the model and runs FSDP
 // on it. Other groups, the replicas, hold copies and train on other parts of the batch.
 //

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Pipeline schedules: the model's layers are cut into stages, one after another on p ranks, and the
 // batch into m microbatches. A schedule says in which order each rank works. It is data: lists of
 // actions, which can be printed, drawn, timed and checked without any rank; pipeline.hpp runs them.

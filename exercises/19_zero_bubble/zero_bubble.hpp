@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Zero bubble: fill a pipeline's idle time with weight gradients.
 //
 // A backward pass B computes two things: dx, for which the stage before is waiting (I, dgrad), and

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Tensor parallelism: one layer on several ranks, each with a part of its matrices.
 //
 // A feed-forward layer y = act(x A) B has two matrices. Cut the first by columns and the second by

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Sequence parallelism: the ranks of tensor parallelism share the tokens between its layers.
 //
 // Tensor parallelism cuts attention and the MLP. What stands between them, norms, dropout and the

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Async-TP: sequence parallelism's collectives in pieces, which travel while others are multiplied.
 //
 // With sequence parallelism an all_gather stands before a matmul and a reduce_scatter after one.

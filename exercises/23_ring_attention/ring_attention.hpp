@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own
 // part; the keys and values go round a ring, and of every part that comes by, each rank's queries
 // attend to the keys that they may see.

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Ulysses: attention on sequence shards by an exchange of sequence for heads. Heads do not see each
 // other, so for the length of attention each rank takes all tokens of some heads instead of all
 // heads of some tokens.

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Expert choice: one token's experts, the weights they get, and the weighted sum of what they make.
 //
 // A token has a score s_e for each of E experts, and is to run through k of them. Which ones, how

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Layout limits: by hand, what a layout holds, how many chips it can feed, how long a run takes.
 //
 //     a GPU holds        weights     2 N / (tp pp)              bf16

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Scaling laws: the loss of a model of N weights after D tokens, fitted to small runs.
 //
 //     L(N, D) = E + A / N^alpha + B / D^beta

@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // DiLoCo: data parallelism over slow links. k workers, each a chip or a whole cluster, train alone
 // for H steps; then they average what they have learned, and go on from there.
 //

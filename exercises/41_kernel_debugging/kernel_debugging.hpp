@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Two kernels, each with a bug that a GPU shows only now and then. A student gets them with the
 // bug; the folder solution has them mended. Both compute C (m, n) = A (m, k) B (k, n), float,
 // row-major, a block for each number of C.
