@@ -6,12 +6,10 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <filesystem>
 
@@ -152,17 +150,6 @@ int letters_of(const std::string& line) {
 constexpr const char* restored = "\033[?25h\033[?1049l";
 
 }  // namespace
-
-TEST_CASE("a grading that is stopped at once runs none of our handlers") {
-  static std::atomic<int>* const ran =
-      static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
-                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  REQUIRE(ran != MAP_FAILED);
-  const auto before = std::signal(SIGTERM, [](int) { ++*ran; });
-  for (int i = 0; i < 200; ++i) runner::Background({"list", "--json"});
-  std::signal(SIGTERM, before);
-  CHECK(*ran == 0);
-}
 
 TEST_CASE("a task's page says its minutes, how difficult it is and which tasks it uses") {
   State state = two_exercises();
@@ -464,6 +451,15 @@ TEST_CASE("a session at a terminal: the task, a save, the verdict, q") {
   const std::string kept = read_text(work / "progress.json");
   CHECK_MESSAGE(contains(kept, "\"current\": \"03_matmul\""), kept);
   CHECK_MESSAGE(contains(kept, "\"03.1\": 1"), kept);
+}
+
+TEST_CASE("a session at a terminal: gradings that are stopped at once do not stop it") {
+  const TemporaryFolder work;
+  Session session(work.path(), {"learn", "03"});
+  CHECK(session.shows("03.1"));
+  for (int i = 0; i < 20; ++i) session.type(i % 2 == 0 ? "rr" : "rc");
+  session.type("q");
+  CHECK(session.ends() == 0);
 }
 
 TEST_CASE("the terminal is as it was, whichever signal ends it") {
