@@ -1,4 +1,5 @@
-// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this file.
+// Cut from include/yotta. Students: write between the marks of your copy in work/.
+// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.
 // Gossip: ranks come to agree on a mean while each talks to its two neighbours only.
 //
 // The problem: an all_reduce gives everybody the exact mean, and it needs everybody. Where a mean
