@@ -44,8 +44,8 @@ const std::string header =
     "}  // namespace yotta\n";
 
 const std::string starter_note =
-    "// Cut from include/yotta by `./yotta check NN --cut`: edit the library's header, not this "
-    "file.\n";
+    "// Cut from include/yotta. Students: write between the marks of your copy in work/.\n"
+    "// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.\n";
 
 std::string said(const std::string& text, const std::string& wrong) {
   try {
