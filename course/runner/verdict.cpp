@@ -85,18 +85,21 @@ std::string one_message(const CaseResult& one, int most) {
          first_lines(one.message, most);
 }
 
-// The first gets most of the screen: who solves the tasks in their order reads it first.
+// The first that was begun gets most of the screen: who solves the tasks in their order reads it
+// first.
 std::string messages(const Grade& grade) {
   const std::vector<const CaseResult*> all = first_messages(grade);
-  const auto begun = std::count_if(all.begin(), all.end(),
-                                   [](const CaseResult* one) { return !waits_for_another(*one); });
+  const auto is_begun = [](const CaseResult* one) { return !waits_for_another(*one); };
+  const auto begun = std::count_if(all.begin(), all.end(), is_begun);
+  const auto lead = std::find_if(all.begin(), all.end(), is_begun);
   const int said = std::min(most_printed, static_cast<int>(lines_of(grade.output).size()) + 2);
   const int room = verdict_lines - 14 - (grade.output.empty() ? 0 : said) -
                    static_cast<int>(grade.tasks.size() + all.size());
   const int share = std::clamp(begun > 0 ? (room - 8) / static_cast<int>(begun) : 1, 1, 8);
   const int first = std::max(1, room - share * (static_cast<int>(begun) - 1));
   std::string text;
-  for (const CaseResult* one : all) text += one_message(*one, one == all.front() ? first : share);
+  for (auto one = all.begin(); one != all.end(); ++one)
+    text += one_message(**one, one == lead ? first : share);
   return text.empty() ? "" : "\n" + text;
 }
 

@@ -272,6 +272,16 @@ TEST_CASE("a verdict is one screen, however much the cases say") {
   }
 }
 
+TEST_CASE("what was begun has the room of what was not") {
+  const Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 30}});
+  std::string message;
+  for (int line = 0; line < 16; ++line) message += "\\nline " + std::to_string(line);
+  const Verdict verdict = verdict_of(
+      grade_of(exercise, {{"7.1: a", false, "x.hpp:3: exercise 7.1 is not done yet: write it"},
+                          {"7.2: a", false, "wrong" + message}}));
+  CHECK(contains(verdict_text(exercise, verdict), "line 15"));
+}
+
 TEST_CASE("a long line is cut between two words") {
   const Exercise exercise = exercise_of({{"7.1", "one", 40}});
   std::string message;
