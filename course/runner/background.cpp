@@ -100,9 +100,11 @@ bool Background::ended() {
   }
 }
 
+std::string Background::said() const { return printable(said_); }
+
 study::Event Background::verdict() const {
   study::Event event;
-  event.text = printable(said_);
+  event.text = said();
   const std::string file = folder_.path() + "/verdict.json";
   if (!fs::exists(file)) return event;
   const auto verdict = nlohmann::json::parse(read_text(file), nullptr, false);

@@ -27,7 +27,8 @@ class Background {
 
   int output() const { return output_; }  // to wait on with poll()
   bool ended();                           // reads what was said so far
-  study::Event verdict() const;           // when it has ended
+  std::string said() const;
+  study::Event verdict() const;  // when it has ended
 
  private:
   RunFolder folder_;

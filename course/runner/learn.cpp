@@ -126,7 +126,11 @@ class Session {
       for (const std::string& key : terminal.keys(ended)) take({Event::Kind::key, key});
       over_ = over_ || (ended && hung_up_);
       if (!over_ && watch_.saved()) take({Event::Kind::saved});
-      if (!over_ && grading_ && grading_->ended()) take_verdict();
+      if (over_ || !grading_) continue;
+      if (grading_->ended())
+        take_verdict();
+      else if (graded_.empty())
+        state_.table = grading_->said();  // a line for each exercise, as they come
     }
   }
 
