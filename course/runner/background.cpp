@@ -22,7 +22,8 @@ namespace {
 
 constexpr double long_enough = 60;  // seconds, for verbs that grade nothing
 
-// `mask`: the signals that are held back until what they do is no more what our handlers do.
+// `mask`: restored when signals have their default actions again. Until then they are blocked, so
+// that the parent's handlers never run in the child.
 [[noreturn]] void become_quiet(const Command& command, int output, const sigset_t& mask) {
   setpgid(0, 0);
   for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE})

@@ -19,7 +19,7 @@ std::string run_here(Command words);
 // Begins at once. At the object's end it is ended, with all that it has started.
 class Background {
  public:
-  // The last of the words is --json, whose file is here.
+  // The words end in --json; the name of its file is added.
   explicit Background(Command words);
   ~Background();
   Background(const Background&) = delete;
@@ -27,8 +27,8 @@ class Background {
 
   int output() const { return output_; }  // to wait on with poll()
   bool ended();                           // reads what was said so far
-  std::string said() const;
-  study::Event verdict() const;  // when it has ended
+  std::string said() const;               // so far
+  study::Event verdict() const;           // when it has ended
 
  private:
   RunFolder folder_;

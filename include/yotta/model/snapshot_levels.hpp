@@ -180,14 +180,14 @@ FoundSnapshot SnapshotLevels::find(const Communicator& world, std::span<const in
   return found;
 }
 
-// Snapshots that nobody can use are no reason to be silent.
+// Rank 0 warns if the folder has steps and none of them is whole. All ranks call it.
 void SnapshotLevels::warn_of_folder(const Communicator& world) const {
   if (folder_.empty()) return;
   const std::string why = world.rank() == 0 ? why_no_step(folder_, parts_) : "";
   if (!why.empty())
     fmt::print(stderr, "the run begins again, since {} has no step that is whole: {}\n", folder_,
                why);
-  world.barrier();  // all is there until it was looked at
+  world.barrier();  // no rank removes its part before rank 0 has looked
 }
 
 std::vector<Offer> SnapshotLevels::memory_offers(const Communicator& world) {
