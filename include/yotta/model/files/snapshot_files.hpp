@@ -30,8 +30,8 @@ YOTTA_API void write_snapshot(const std::string& folder, int64_t step, Part part
 // another run's.
 YOTTA_API std::vector<int64_t> good_steps(const std::string& folder, Part part, uint64_t run,
                                           int64_t after = 0, Where where = Where::current());
-// Which parts of a folder's newest step are missing or damaged, as words for a warning. Empty if the
-// folder has no step, or if all parts are whole.
+// Which parts of a folder's newest step are missing or damaged, as words for a warning. Empty if
+// the folder has no step, or if all parts are whole.
 YOTTA_API std::string why_no_step(const std::string& folder, int parts,
                                   Where where = Where::current());
 // Those of this part that are of later steps than `after` go.
