@@ -25,15 +25,16 @@ inline const std::string how_to_install =
 // The notebook that this program proves.
 inline std::string notebook_path() { return yotta_test::from_ctest("YOTTA_NOTEBOOK"); }
 
-// Behind the compiled library, if this build has it; or header-only.
-inline runner::NotebookTools notebook_tools(const std::string& name, bool header_only = false) {
+// Behind the compiled library, which this program's target depends on.
+inline runner::NotebookTools notebook_tools(const std::string& name) {
   runner::NotebookTools tools;
   tools.folder = fmt::format("{}/notebooks/{}", YOTTA_BUILD_DIR, name);
   std::filesystem::create_directories(tools.folder);
   const std::string library = fmt::format("{}/libyotta_notebook.so", YOTTA_BUILD_DIR);
-  tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR, header_only ? "" : library);
+  tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR, library);
   tools.flags.push_back("-march=native");
-  tools.libraries = {"-lfmt", "-lboost_context"};
+  tools.libraries = {library, fmt::format("-Wl,-rpath,{}", YOTTA_BUILD_DIR), "-lfmt",
+                     "-lboost_context"};
   return tools;
 }
 
