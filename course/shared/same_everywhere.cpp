@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "yotta/core/random.hpp"
 
@@ -108,7 +108,9 @@ std::string program_stamp() {
 std::string program_digest() {
   static const std::string found = [] {
     std::ifstream file("/proc/self/exe", std::ios::binary);
-    return digest(std::string(std::istreambuf_iterator<char>(file), {}));
+    std::ostringstream bytes;
+    bytes << file.rdbuf();  // many at once: a program has megabytes
+    return digest(bytes.str());
   }();
   return found;
 }

@@ -19,8 +19,9 @@ using namespace yotta_test;
 namespace {
 
 std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 // The ranks in a timeline's JSON, and the names of what they did.
 struct Seen {
