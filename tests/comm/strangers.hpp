@@ -3,7 +3,8 @@
 //     Stranger server;                      it listens at server.port()
 //     SilentConnections many(port, 100);    a hundred connections that say nothing
 //     Flood flood({port}, 3, 150);          the same from three other processes
-//     in_limited_process(256, code)         what code() returns, in a process with few descriptors
+//     LimitedProcess process(256, code);    code() runs in a process with few descriptors
+//     in_limited_process(256, code)         what code() returns there
 #pragma once
 
 #include <arpa/inet.h>
@@ -149,26 +150,48 @@ class Flood {
   std::vector<pid_t> processes_;
 };
 
-// Returns the text that code() returns in a process that may have so many descriptors.
+// A process that may have so many descriptors. It runs code(), and text() waits for what that
+// returns. Start it before any thread: a lock that another thread holds then is never released in
+// the new process.
+class LimitedProcess {
+ public:
+  template <class Code>
+  LimitedProcess(rlim_t descriptors, Code code) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    process_ = fork();
+    if (process_ == 0) {
+      const rlimit limit{descriptors, descriptors};
+      setrlimit(RLIMIT_NOFILE, &limit);
+      const std::string text = code();
+      _exit(write(ends[1], text.data(), text.size()) == std::ssize(text) ? 0 : 1);
+    }
+    close(ends[1]);
+    result_ = ends[0];
+  }
+  LimitedProcess(const LimitedProcess&) = delete;
+  LimitedProcess& operator=(const LimitedProcess&) = delete;
+  ~LimitedProcess() {
+    close(result_);
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  std::string text() const {
+    std::string all;
+    std::array<char, 4096> bytes;
+    for (ssize_t got; (got = read(result_, bytes.data(), bytes.size())) > 0;)
+      all.append(bytes.data(), static_cast<size_t>(got));
+    return all;
+  }
+
+ private:
+  pid_t process_ = -1;
+  int result_ = -1;
+};
+
 template <class Code>
 std::string in_limited_process(rlim_t descriptors, Code code) {
-  int result[2];
-  REQUIRE(pipe(result) == 0);
-  const pid_t process = fork();
-  if (process == 0) {
-    const rlimit limit{descriptors, descriptors};
-    setrlimit(RLIMIT_NOFILE, &limit);
-    const std::string text = code();
-    _exit(write(result[1], text.data(), text.size()) == std::ssize(text) ? 0 : 1);
-  }
-  close(result[1]);
-  std::string text;
-  std::array<char, 4096> bytes;
-  for (ssize_t got; (got = read(result[0], bytes.data(), bytes.size())) > 0;)
-    text.append(bytes.data(), static_cast<size_t>(got));
-  close(result[0]);
-  waitpid(process, nullptr, 0);
-  return text;
+  return LimitedProcess(descriptors, code).text();
 }
 
 }  // namespace yotta_test

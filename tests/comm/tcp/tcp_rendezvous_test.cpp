@@ -299,22 +299,20 @@ TEST_CASE("more silent connections than rank 0 may have descriptors delay the st
       TcpMesh mesh(TcpRendezvous(by_address(rank, 2, first, longest_wait)).connect());
       mesh.send_text(1 - rank, "well");
       std::optional<std::string> text;
-      while (!(text = mesh.take_text(1 - rank)) && mesh.lost() < 0) mesh.progress(0.05);
+      for (const GiveUp late; !late && !(text = mesh.take_text(1 - rank)) && mesh.lost() < 0;)
+        mesh.progress(0.05);
       mesh.say_goodbye();
       fail(Where::current(), "the other says: {}", text.value_or("nothing"));
     });
   };
-  std::string zero;
-  std::thread limited([&] {
-    zero = in_limited_process(256, [&] {
-      const StderrText said;
-      const std::string heard = text_from_other(0);
-      return heard + "; " + said.get();
-    });
+  const LimitedProcess limited(256, [&] {
+    const StderrText said;
+    const std::string heard = text_from_other(0);
+    return heard + "; " + said.get();
   });
   const SilentConnections many(port, 50);
   CHECK(contains(text_from_other(1), "the other says: well"));
-  limited.join();
+  const std::string zero = limited.text();
   CAPTURE(zero);
   CHECK(contains(zero, "rank 0: 65 connections have not shown the key of this job, "));
   CHECK(contains(zero, "of them from 127.0.0.1; the oldest are closed"));
