@@ -14,7 +14,7 @@ std::vector<int> order;
 
 void twice(boost::context::detail::transfer_t from) {
   Lane& self = *static_cast<Lane*>(from.data);
-  the_switch->arrived(from);
+  the_switch->arrived(self, from);
   order.push_back(10 * self.index);
   the_switch->to_scheduler(self);
   order.push_back(10 * self.index + 1);

@@ -10,7 +10,9 @@
 // one. This is cheaper than core/system/fiber.hpp, which matters for blocks of 1024 threads: stacks
 // are kept for the next block, a switch is one call of Boost.Context's jump_fcontext, and a lane
 // that fails is abandoned where it stopped. A kernel owns nothing, so there is nothing to unwind.
-// AddressSanitizer must be told of each switch.
+// AddressSanitizer must be told of each switch. It makes a second stack for each, in which it
+// finds uses of what functions leave behind; that is kept with the first, since it takes longer to
+// make than most kernels run.
 //
 // Cost: two switches per lane and barrier, some 5 ns each; 64 KiB of address space per lane, of
 // which it touches one or two pages. Stacks begin at different offsets within their pages: with the
@@ -19,6 +21,7 @@
 
 #include <sys/mman.h>
 
+#include <array>
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +63,9 @@ class Stacks {
     const size_t cache_line = static_cast<size_t>(lane) * 5 % 64;
     return bottom(lane + 1) - cache_line * 64;
   }
+#if YOTTA_ASAN
+  void*& sanitizer_stack(int lane) { return sanitizer_stacks_[static_cast<size_t>(lane)]; }
+#endif
 
   // Stacks of earlier launches, or new ones.
   static Stacks* take() {
@@ -84,6 +90,9 @@ class Stacks {
     return *all;
   }
   std::byte* memory_;
+#if YOTTA_ASAN
+  std::array<void*, most_threads> sanitizer_stacks_ = {};
+#endif
 };
 
 class Block;
@@ -127,9 +136,6 @@ struct Lane {
   WarpCall call;
   std::vector<AsyncCopy> copies;
   int copy_group = 0;  // the group that cp.async belongs to until the next commit
-#if YOTTA_ASAN
-  void* sanitizer_notes = nullptr;
-#endif
 };
 
 // The lane that runs on this OS thread; null outside kernels.
@@ -143,7 +149,7 @@ class Switch {
  public:
   using Enter = void (*)(boost::context::detail::transfer_t);
 
-  explicit Switch(const Stacks& stacks) : stacks_(stacks) {}
+  explicit Switch(Stacks& stacks) : stacks_(stacks) {}
 
   // The lane will begin with enter(); what its stack held before is discarded.
   void start(Lane& lane, Enter enter) {
@@ -158,32 +164,33 @@ class Switch {
   // From the scheduler into a lane, until that switches back.
   void to_lane(Lane& lane) {
 #if YOTTA_ASAN
-    __sanitizer_start_switch_fiber(&scheduler_notes_, bottom(lane), stack_bytes - page_bytes);
+    __sanitizer_start_switch_fiber(&scheduler_stack_, bottom(lane), stack_bytes - page_bytes);
 #endif
     const auto back = boost::context::detail::jump_fcontext(lane.context, &lane);
 #if YOTTA_ASAN
-    __sanitizer_finish_switch_fiber(scheduler_notes_, nullptr, nullptr);
+    __sanitizer_finish_switch_fiber(scheduler_stack_, nullptr, nullptr);
 #endif
     lane.context = back.fctx;
   }
 
   // The first thing that a lane does.
-  void arrived(boost::context::detail::transfer_t from) {
+  void arrived([[maybe_unused]] const Lane& lane, boost::context::detail::transfer_t from) {
     scheduler_ = from.fctx;
 #if YOTTA_ASAN
-    __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom_, &scheduler_bytes_);
+    finish_switch(lane);
+    __asan_handle_no_return();  // what an abandoned lane left in this one's second stack is free
 #endif
   }
 
   // From a lane to the scheduler, until that resumes the lane; a lane that has returned never is.
-  void to_scheduler([[maybe_unused]] Lane& lane) {
+  void to_scheduler([[maybe_unused]] const Lane& lane) {
 #if YOTTA_ASAN
-    void** const notes = lane.state == LaneState::returned ? nullptr : &lane.sanitizer_notes;
-    __sanitizer_start_switch_fiber(notes, scheduler_bottom_, scheduler_bytes_);
+    __sanitizer_start_switch_fiber(&stacks_.sanitizer_stack(lane.index), scheduler_bottom_,
+                                   scheduler_bytes_);
 #endif
     const auto back = boost::context::detail::jump_fcontext(scheduler_, nullptr);
 #if YOTTA_ASAN
-    __sanitizer_finish_switch_fiber(lane.sanitizer_notes, &scheduler_bottom_, &scheduler_bytes_);
+    finish_switch(lane);
 #endif
     scheduler_ = back.fctx;
   }
@@ -191,10 +198,17 @@ class Switch {
  private:
   std::byte* bottom(const Lane& lane) const { return stacks_.bottom(lane.index) + page_bytes; }
 
-  const Stacks& stacks_;
+#if YOTTA_ASAN
+  void finish_switch(const Lane& lane) {
+    __sanitizer_finish_switch_fiber(stacks_.sanitizer_stack(lane.index), &scheduler_bottom_,
+                                    &scheduler_bytes_);
+  }
+#endif
+
+  Stacks& stacks_;
   boost::context::detail::fcontext_t scheduler_ = nullptr;
 #if YOTTA_ASAN
-  void* scheduler_notes_ = nullptr;
+  void* scheduler_stack_ = nullptr;
   const void* scheduler_bottom_ = nullptr;
   size_t scheduler_bytes_ = 0;
 #endif

@@ -310,7 +310,7 @@ class Block {
   YOTTA_UNSEEN static void enter(boost::context::detail::transfer_t from) {
     Lane& self = *static_cast<Lane*>(from.data);
     Block& block = *self.block;
-    block.switch_.arrived(from);
+    block.switch_.arrived(self, from);
     try {
       block.checker_.lane_starts();
       block.task_.call(block.task_.arguments);
