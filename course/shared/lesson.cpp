@@ -6,6 +6,15 @@
 
 namespace yotta {
 
+void Lesson::section(std::string_view title) {
+  fmt::print("\n{}\n", console::paint(console::Color::bold, fmt::format("== {}", title)));
+}
+void Lesson::show(const std::string& text) { fmt::print("{}", text); }
+void Lesson::number(const std::string& name, double value) { numbers_[name] = value; }
+void Lesson::numbers(const std::string& name, const std::vector<double>& values) {
+  lists_[name] = values;
+}
+
 LessonOptions::LessonOptions(const LessonTitle& title, std::string& json)
     : Options(fmt::format("lesson {}", title.number),
               fmt::format("Lesson {}: {}. Prints {}.", title.number, title.name, title.about)) {

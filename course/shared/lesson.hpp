@@ -29,20 +29,16 @@ struct LessonTitle {
 class Lesson {
  public:
   // A heading; the first screen is short, so sections are a few lines each.
-  void section(std::string_view title) {
-    fmt::print("\n{}\n", console::paint(console::Color::bold, fmt::format("== {}", title)));
-  }
+  void section(std::string_view title);
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) {
-    fmt::print("{}\n", fmt::format(text, std::forward<Args>(args)...));
+    show(fmt::format(text, std::forward<Args>(args)...) + "\n");
   }
-  void show(const std::string& text) { fmt::print("{}", text); }
+  void show(const std::string& text);
 
   // A number that was shown, for --json.
-  void number(const std::string& name, double value) { numbers_[name] = value; }
-  void numbers(const std::string& name, const std::vector<double>& values) {
-    lists_[name] = values;
-  }
+  void number(const std::string& name, double value);
+  void numbers(const std::string& name, const std::vector<double>& values);
 
   const std::map<std::string, double>& all_numbers() const { return numbers_; }
   const std::map<std::string, std::vector<double>>& all_lists() const { return lists_; }

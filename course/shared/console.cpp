@@ -1,0 +1,135 @@
+// See console.hpp.
+#include "course/shared/console.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace yotta::console {
+
+bool is_terminal(std::FILE* stream) {
+  const char* const handed_on = std::getenv("YOTTA_TERMINALS");
+  if (handed_on == nullptr) return isatty(fileno(stream)) != 0;
+  return std::strchr(handed_on, '0' + fileno(stream)) != nullptr;
+}
+
+void hand_on_terminals() {
+  std::string numbers;
+  for (std::FILE* stream : {stdout, stderr})
+    if (is_terminal(stream)) numbers += static_cast<char>('0' + fileno(stream));
+  setenv("YOTTA_TERMINALS", numbers.c_str(), 0);
+}
+
+namespace {
+bool is_muted = false;
+
+// Characters, not bytes: UTF-8's continuation bytes take no room.
+size_t display_width(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+bool is_numeric(std::string_view text) {
+  return !text.empty() && std::string_view("0123456789+-").find(text[0]) != std::string_view::npos;
+}
+}  // namespace
+
+bool& muted() { return is_muted; }
+void mute() {
+  is_muted = true;
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) std::fclose(stdout);
+}
+
+bool colored(std::FILE* stream) {
+  return is_terminal(stream) && std::getenv("NO_COLOR") == nullptr;
+}
+
+std::string paint(Color color, std::string_view text, std::FILE* stream) {
+  constexpr const char* codes[] = {"", "1", "2", "31", "32", "33", "34", "36"};
+  if (color == Color::none || !colored(stream)) return std::string(text);
+  return fmt::format("\033[{}m{}\033[0m", codes[static_cast<int>(color)], text);
+}
+
+void error(std::string_view text) {
+  std::fflush(stdout);
+  if (!muted()) fmt::print(stderr, "{} {}\n", paint(Color::red, "error:", stderr), text);
+}
+
+void expect_printed() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw std::runtime_error(
+        fmt::format("the output could not be written: {}", std::strerror(errno)));
+}
+
+std::string bar(double value, double most, int width) {
+  constexpr const char* eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double share = most > 0 ? std::clamp(value / most, 0.0, 1.0) : 0;
+  const int cells = static_cast<int>(share * width * 8 + 0.5);
+  std::string text;
+  for (int i = 0; i < cells / 8; ++i) text += "█";
+  text += eighths[cells % 8];
+  const int used = cells / 8 + (cells % 8 != 0);
+  return text + std::string(static_cast<size_t>(width - used), ' ');
+}
+
+std::string bytes(double count) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; count >= 1024 && unit < 4; ++unit) count /= 1024;
+  return fmt::format("{:.{}f} {}", count, unit == 0 ? 0 : 2, units[unit]);
+}
+
+Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+void Table::row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+std::string Table::text(std::string_view indent) const {
+  std::vector<size_t> widths(rows_.front().size());
+  for (const auto& row : rows_)
+    for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
+  std::string out;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    std::string line(indent);
+    for (size_t i = 0; i < rows_[r].size() && i < widths.size(); ++i) {
+      const std::string& cell = rows_[r][i];
+      const std::string pad(widths[i] - display_width(cell), ' ');
+      const bool right = r > 0 ? is_numeric(cell)
+                               : rows_.size() > 1 && i < rows_[1].size() && is_numeric(rows_[1][i]);
+      line += right ? pad + cell : cell + pad;
+      line += "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += (r == 0 ? paint(Color::bold, line) : line) + "\n";
+  }
+  return out;
+}
+
+Progress::Progress(std::string title, int64_t total) : title_(std::move(title)), total_(total) {}
+Progress::~Progress() { finish(); }
+
+void Progress::update(int64_t done, std::string_view note) {
+  if (muted()) return;
+  const bool terminal = is_terminal(stderr);
+  const auto now = std::chrono::steady_clock::now();
+  if (terminal && done < total_ && now - shown_ < std::chrono::milliseconds(50)) return;
+  const int64_t tenth = total_ > 0 ? 10 * done / total_ : 10;
+  if (!terminal && tenth == tenth_) return;
+  tenth_ = tenth;
+  shown_ = now;
+  const std::string line = fmt::format(
+      "{} {} {}/{}  {}", title_, bar(static_cast<double>(done), static_cast<double>(total_), 24),
+      done, total_, note);
+  std::fputs(terminal ? fmt::format("\r\033[K{}", line).c_str() : (line + "\n").c_str(), stderr);
+  open_ = terminal;
+}
+
+void Progress::finish() {
+  if (open_) std::fputc('\n', stderr);
+  open_ = false;
+}
+
+}  // namespace yotta::console
