@@ -60,7 +60,15 @@ struct PartRing {
 };
 
 // all_gather_ring in several rings of equal length at once. Each rank's own parts are in `out`.
-inline void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data out) {
+YOTTA_API void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data out);
+
+// reduce_scatter_ring in several rings of equal length at once: the sum of this rank's part in ring
+// i goes to results[i], which may be that part of `in`.
+YOTTA_API void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, ConstData in,
+                                    std::span<const Data> results, ReduceOp op);
+
+#if YOTTA_BODIES_OF(comm)
+void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data out) {
   const auto part = [&](const PartRing& ring, int place) {
     return out.part(ring.part(place).begin, ring.part(place).end);
   };
@@ -75,10 +83,8 @@ inline void all_gather_rings(Channel& channel, std::span<const PartRing> rings, 
   }
 }
 
-// reduce_scatter_ring in several rings of equal length at once: the sum of this rank's part in ring
-// i goes to results[i], which may be that part of `in`.
-inline void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, ConstData in,
-                                 std::span<const Data> results, ReduceOp op) {
+void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, ConstData in,
+                          std::span<const Data> results, ReduceOp op) {
   const auto part = [&](const PartRing& ring, int place) {
     return in.part(ring.part(place).begin, ring.part(place).end);
   };
@@ -106,6 +112,7 @@ inline void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rin
   }
   for (size_t i = 0; i < rings.size(); ++i) copy_data(sums[i], results[i]);
 }
+#endif  // YOTTA_BODIES
 
 // ---- one ring per card -------------------------------------------------------------------------
 
@@ -138,8 +145,26 @@ struct RailRings {
   }
 };
 
-// Errors: no such nodes or cards.
-inline std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n, Where where) {
+// The rings of a rank, with their parts of n elements. Errors: no such nodes or cards.
+YOTTA_API std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n,
+                                           Where where);
+
+// Rank r ends with chunk r of the sum; `out` may be chunk r of `in` itself. node, rails: as in
+// RailRings.
+YOTTA_API void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceOp op,
+                                         int node, int rails = 0, Where where = Where::current());
+
+// Every rank ends with all n elements; `in` is this rank's chunk, and may lie in its place in
+// `out`.
+YOTTA_API void all_gather_multi_rail(Channel& channel, ConstData in, Data out, int node,
+                                     int rails = 0, Where where = Where::current());
+
+// Every rank ends with the sum of all ranks' n elements, in place.
+YOTTA_API void all_reduce_multi_rail(Channel& channel, Data data, ReduceOp op, int node,
+                                     int rails = 0, Where where = Where::current());
+
+#if YOTTA_BODIES_OF(comm)
+std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n, Where where) {
   if (rails.node < 1 || rails.rails < 0)
     fail(where, "multi-rail rings need nodes of 1 rank or more and 0 rails or more, not {} and {}",
          rails.node, rails.rails);
@@ -154,10 +179,8 @@ inline std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_
   return rings;
 }
 
-// Rank r ends with chunk r of the sum; `out` may be chunk r of `in` itself. node, rails: as in
-// RailRings.
-inline void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceOp op,
-                                      int node, int rails = 0, Where where = Where::current()) {
+void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceOp op, int node,
+                               int rails, Where where) {
   const RailRings shape{channel.size(), node, rails};
   const std::vector<PartRing> rings = rail_rings(shape, channel.rank(), in.count, where);
   std::vector<Data> results;
@@ -166,22 +189,20 @@ inline void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, 
   reduce_scatter_rings(channel, rings, in, results, op);
 }
 
-// Every rank ends with all n elements; `in` is this rank's chunk, and may lie in its place in
-// `out`.
-inline void all_gather_multi_rail(Channel& channel, ConstData in, Data out, int node, int rails = 0,
-                                  Where where = Where::current()) {
+void all_gather_multi_rail(Channel& channel, ConstData in, Data out, int node, int rails,
+                           Where where) {
   const RailRings shape{channel.size(), node, rails};
   copy_data(in, out.chunk(channel.rank(), channel.size()));
   all_gather_rings(channel, rail_rings(shape, channel.rank(), out.count, where), out);
 }
 
-// Every rank ends with the sum of all ranks' n elements, in place.
-inline void all_reduce_multi_rail(Channel& channel, Data data, ReduceOp op, int node, int rails = 0,
-                                  Where where = Where::current()) {
+void all_reduce_multi_rail(Channel& channel, Data data, ReduceOp op, int node, int rails,
+                           Where where) {
   const Data mine = data.chunk(channel.rank(), channel.size());
   reduce_scatter_multi_rail(channel, data, mine, op, node, rails, where);
   all_gather_multi_rail(channel, mine, data, node, rails, where);
 }
+#endif  // YOTTA_BODIES
 
 // ---- cost --------------------------------------------------------------------------------------
 

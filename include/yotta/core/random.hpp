@@ -27,7 +27,7 @@ namespace yotta {
 using Block128 = std::array<uint32_t, 4>;
 
 // Philox4x32-10 of a counter under a key.
-constexpr Block128 philox(Block128 counter, uint32_t key0, uint32_t key1) {
+[[gnu::always_inline]] constexpr Block128 philox(Block128 counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];

@@ -45,15 +45,26 @@ inline bool has_control_characters(std::string_view text) {
 }
 
 // A name from a file, as it is shown in errors: control characters are written as in JSON.
-inline std::string visible(const std::string& name) {
+YOTTA_API std::string visible(const std::string& name);
+// The beginning of a value, as it is shown in errors.
+YOTTA_API std::string json_excerpt(const nlohmann::json& value);
+
+// The value of a text. Throws JsonProblem.
+YOTTA_API nlohmann::json parse_json(std::string_view text);
+// The text of a JSON file in a folder of saves (read_saved). Errors: no plain file; one so large
+// that it is something else.
+YOTTA_API std::string read_json_text(const std::filesystem::path& path,
+                                     Where where = Where::current());
+
+#if YOTTA_BODIES_OF(core_json)
+std::string visible(const std::string& name) {
   if (!has_control_characters(name)) return name;
   const std::string quoted =
       nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return quoted.substr(1, quoted.size() - 2);
 }
 
-// The beginning of a value, as it is shown in errors.
-inline std::string json_excerpt(const nlohmann::json& value) {
+std::string json_excerpt(const nlohmann::json& value) {
   constexpr size_t most = 60;
   const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() <= most ? text : text.substr(0, most) + "...";
@@ -125,22 +136,19 @@ class JsonBuilder {
 };
 }  // namespace detail
 
-// The value of a text. Throws JsonProblem.
-inline nlohmann::json parse_json(std::string_view text) {
+nlohmann::json parse_json(std::string_view text) {
   detail::JsonBuilder builder;
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return builder.take();
 }
 
-// The text of a JSON file in a folder of saves (read_saved). Errors: no plain file; one so large
-// that it is something else.
-inline std::string read_json_text(const std::filesystem::path& path,
-                                  Where where = Where::current()) {
+std::string read_json_text(const std::filesystem::path& path, Where where) {
   InputFile file = InputFile::saved(path, where);
   if (file.size() > most_json_bytes)
     fail(where, "{}: this file has {} bytes, and a JSON file {} at most; is it another one?",
          file.name(), file.size(), most_json_bytes);
   return file.read_all(where);
 }
+#endif  // YOTTA_BODIES
 
 }  // namespace yotta
