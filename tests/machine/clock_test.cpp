@@ -119,7 +119,7 @@ TEST_CASE("causes lead from a wait over the message to the op that was late") {
   const EventStamp travel = zero.send({1, 4, to, "x"});
   one.receive({0, 4, from, "x"}, travel);
   one.wait(compute_lane, one.now(from));
-  const Trace trace = collect_trace({{zero.events(), one.events()}});
+  const Trace trace = collect_trace({{zero.take_events(), one.take_events()}});
   CHECK(seconds(trace) == 7);
   CHECK(seconds(trace, 0) == 4);
   CHECK(busy_share(trace, 0) == doctest::Approx(4.0 / 7));
@@ -141,7 +141,7 @@ TEST_CASE("without a trace the times are the same and nothing is kept") {
   clock.wait(-1, travel);
   CHECK(clock.seconds() == 5);
   CHECK(clock.now(-1).end == 3);
-  CHECK(clock.events().empty());
+  CHECK(clock.take_events().empty());
 }
 
 TEST_CASE("ranks may sit on any chip; images are given by their chip") {

@@ -50,11 +50,11 @@ Timed run_on(const Cluster& cluster, int n, const RankBody& body, const ClockOpt
   Trace recorded;
   for (const std::unique_ptr<VirtualClock>& clock : clocks) {
     run.ends.push_back(clock->seconds());
-    recorded.ranks.push_back(clock->events());
+    recorded.ranks.push_back(clock->take_events());
     recorded.lanes.push_back(clock->lane_names());
   }
   for (const RankReport& report : run.reports) report.context->clock = nullptr;
-  run.trace = finished_trace(recorded, cluster, clock_options);
+  run.trace = finished_trace(std::move(recorded), cluster, clock_options);
   if (shares_ports(clock_options))
     for (int rank = 0; rank < n; ++rank)
       run.ends[static_cast<size_t>(rank)] = yotta::seconds(run.trace, rank);

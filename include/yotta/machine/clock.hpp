@@ -67,8 +67,9 @@ class VirtualClock : public CostSink {
   YOTTA_API void mirror(std::span<const int> chips, Where where) override;
 
   // When the rank's own code has ended.
-  double seconds() { return lanes_[compute_lane].time; }
-  const std::vector<TraceEvent>& events() const { return events_; }
+  YOTTA_API double seconds();
+  // Its events. Call it once, when the rank's code has ended.
+  std::vector<TraceEvent> take_events() { return std::move(events_); }
   const LaneNames& lane_names() const { return lane_names_; }
 
  private:
@@ -120,6 +121,8 @@ VirtualClock::VirtualClock(const Cluster& cluster, int rank, ClockOptions option
       rank_(rank),
       options_(std::move(options)),
       slow_(rank_factor(options_.stragglers, rank)) {}
+
+double VirtualClock::seconds() { return lanes_[compute_lane].time; }
 
 void VirtualClock::op(const OpCost& cost) {
   Lane& lane = lanes_[compute_lane];

@@ -173,7 +173,7 @@ class WireReplay {
       const size_t first = next_to_end();
       const double ends =
           first < flows_.size() ? now_ + flows_[first].left / flows_[first].rate : never;
-      if (begins == never && ends == never) return collect_trace(trace_);
+      if (begins == never && ends == never) return collect_trace(std::move(trace_));
       move_to(std::min(begins, ends));
       if (ends <= begins) {
         const EventId done = flows_[first].event;

@@ -48,8 +48,7 @@ YOTTA_API ClockOptions recording_options(ClockOptions options);
 
 // The trace of a run whose clocks had recording_options(options), its ports shared if they are to
 // be.
-YOTTA_API Trace finished_trace(const Trace& recorded, const Cluster& cluster,
-                               const ClockOptions& options);
+YOTTA_API Trace finished_trace(Trace recorded, const Cluster& cluster, const ClockOptions& options);
 
 #if YOTTA_BODIES_OF(machine)
 ClockOptions recording_options(ClockOptions options) {
@@ -59,8 +58,8 @@ ClockOptions recording_options(ClockOptions options) {
 
 class PortSharing {
  public:
-  PortSharing(const Trace& recorded, const Cluster& cluster, const std::vector<int>& chips)
-      : trace_(recorded), ports_(cluster, chips) {
+  PortSharing(Trace recorded, const Cluster& cluster, const std::vector<int>& chips)
+      : trace_(std::move(recorded)), ports_(cluster, chips) {
     for (const auto& events : trace_.ranks) nodes_.emplace_back(events.size());
     each_event([&](EventId id, const TraceEvent& event) { add(id, event); });
     each_event([&](EventId id, const TraceEvent& event) {
@@ -83,17 +82,22 @@ class PortSharing {
     each_event([&](EventId id, TraceEvent& event) { explain(id, event); });
     for (const auto& [key, gap] : gaps_)
       trace_.ranks[static_cast<size_t>(std::get<0>(key))].push_back(gap);
-    return collect_trace(trace_);
+    return collect_trace(std::move(trace_));
   }
 
  private:
   static constexpr double never = std::numeric_limits<double>::infinity();
   struct Node {
-    int missing = 0;             // what has to happen before it can begin
-    std::vector<EventId> after;  // what needs its end
-    EventId sent, entry;         // recv: its message; what its lane did before
-    EventId behind;              // what its lane's port did before, if it had to wait for that
-    int message = -1;            // send: its number
+    int missing = 0;            // what has to happen before it can begin
+    int first = -1, last = -1;  // what needs its end, as numbers of followers_
+    EventId sent, entry;        // recv: its message; what its lane did before
+    EventId behind;             // what its lane's port did before, if it had to wait for that
+    int message = -1;           // send: its number
+    int queue = -1;             // send, recv: its number
+  };
+  struct Follower {
+    EventId event;
+    int next = -1;  // of the same event's
   };
   struct Message {
     EventId send, recv;
@@ -118,6 +122,7 @@ class PortSharing {
   TraceEvent& event_of(EventId id) {
     return trace_.ranks[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
   }
+  Follower& follower(int number) { return followers_[static_cast<size_t>(number)]; }
   Message& message(int number) { return messages_[static_cast<size_t>(number)]; }
   template <class Visit>
   void each_event(Visit visit) {
@@ -129,7 +134,11 @@ class PortSharing {
   // What needs what.
   void needs(EventId id, EventId before) {
     if (before.rank < 0) return;
-    node(before).after.push_back(id);
+    Node& earlier = node(before);
+    const int number = static_cast<int>(followers_.size());
+    followers_.push_back({id});
+    (earlier.first < 0 ? earlier.first : follower(earlier.last).next) = number;
+    earlier.last = number;
     ++node(id).missing;
   }
   void add(EventId id, const TraceEvent& event) {
@@ -137,6 +146,7 @@ class PortSharing {
     needs(id, event.cause);
     if (event.also != event.cause) needs(id, event.also);
     if (event.kind != EventKind::send) return;
+    join_queue(id, event);
     const double work = ports_.work(id.rank, event);
     node(id).message = rates_.add(ports_.of(id.rank, event), work);
     messages_.push_back({id, {}, event.seconds() - work});
@@ -152,6 +162,14 @@ class PortSharing {
     const int number = node(self.sent).message;
     message(number).recv = id;
     rates_.enters_by(number, ports_.of(id.rank, event));
+    join_queue(id, event);
+  }
+  void join_queue(EventId id, const TraceEvent& event) {
+    const bool leads_out = ports_.leads_out(id.rank, event);
+    const auto [found, is_new] = queue_numbers_.try_emplace(
+        {id.rank, event.lane, event.kind, leads_out}, static_cast<int>(queues_.size()));
+    if (is_new) queues_.emplace_back();
+    node(id).queue = found->second;
   }
   // Which of a recv's causes is its message? The other one is an event of its own rank, and older.
   bool is_message_to(int rank, EventId one, EventId other) const {
@@ -175,13 +193,12 @@ class PortSharing {
     const EventId id = ends_.top().event;
     ends_.pop();
     event_of(id).end = now_;
-    for (const EventId next : node(id).after)
+    for (int number = node(id).first; number >= 0; number = follower(number).next) {
+      const EventId next = follower(number).event;
       if (--node(next).missing == 0) begin(next);
+    }
   }
-  Queue& queue_of(EventId id) {
-    const TraceEvent& event = event_of(id);
-    return queues_[{id.rank, event.lane, event.kind, ports_.leads_out(id.rank, event)}];
-  }
+  Queue& queue_of(EventId id) { return queues_[static_cast<size_t>(node(id).queue)]; }
   void enqueue(EventId id) {
     Queue& queue = queue_of(id);
     if (queue.busy) node(id).behind = queue.waiting.empty() ? queue.last : queue.waiting.back();
@@ -243,23 +260,25 @@ class PortSharing {
   std::vector<std::vector<Node>> nodes_;  // as the events of trace_
   std::vector<Message> messages_;         // as in rates_
   std::priority_queue<End> ends_;
-  std::map<std::tuple<int, int, EventKind, bool>, Queue> queues_;  // by rank, lane, way, port
-  std::map<std::tuple<int, int, double>, TraceEvent> gaps_;        // by rank, lane, begin
+  std::vector<Follower> followers_;
+  std::map<std::tuple<int, int, EventKind, bool>, int> queue_numbers_;  // by rank, lane, way, port
+  std::vector<Queue> queues_;
+  std::map<std::tuple<int, int, double>, TraceEvent> gaps_;  // by rank, lane, begin
   double now_ = 0;
 };
 
-Trace finished_trace(const Trace& recorded, const Cluster& cluster, const ClockOptions& options) {
-  Trace trace = collect_trace(recorded);
+Trace finished_trace(Trace recorded, const Cluster& cluster, const ClockOptions& options) {
+  Trace trace = collect_trace(std::move(recorded));
   const auto is_gap = [](const TraceEvent& event) {
     return event.kind == EventKind::wait && event.lane < 0 && event.begin < event.end;
   };
   const auto is_join = [](const TraceEvent& event) {
     return event.kind == EventKind::wait && event.begin == event.end;
   };
-  if (options.joins) return without(trace, is_gap);
+  if (options.joins) return without(std::move(trace), is_gap);
   if (shares_ports(options) && lanes_meet(trace, cluster, options.chips))
-    trace = PortSharing(without(trace, is_gap), cluster, options.chips).run();
-  return without(trace, is_join);
+    trace = PortSharing(without(std::move(trace), is_gap), cluster, options.chips).run();
+  return without(std::move(trace), is_join);
 }
 #endif  // YOTTA_BODIES
 

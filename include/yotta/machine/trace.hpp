@@ -82,7 +82,7 @@ struct Trace {
   const TraceEvent& at(EventId id) const {
     return ranks[static_cast<size_t>(id.rank)][static_cast<size_t>(id.index)];
   }
-  bool operator==(const Trace&) const = default;
+  YOTTA_API bool operator==(const Trace&) const;
 };
 
 // "rank 3", or for a mirrored rank "the image on chip 3".
@@ -94,7 +94,7 @@ YOTTA_API std::string lane_name(const Trace& trace, int rank, int lane);
 
 // The recorded events in order of time, then lane, with causes renumbered. (The order in which
 // events are recorded depends on threads.)
-YOTTA_API Trace collect_trace(const Trace& recorded);
+YOTTA_API Trace collect_trace(Trace recorded);
 
 // The trace without some events. What had one of them as a cause has that one's cause instead.
 YOTTA_API Trace without(Trace trace, bool (*gone)(const TraceEvent&));
@@ -114,6 +114,10 @@ YOTTA_API double busy_share(const Trace& trace, int rank);
 YOTTA_API double idle_share(const Trace& trace, int rank);
 
 #if YOTTA_BODIES_OF(machine)
+bool Trace::operator==(const Trace& other) const {
+  return ranks == other.ranks && lanes == other.lanes;
+}
+
 TraceEvent op_event(const OpCost& cost, std::string_view name, double begin, double end,
                     EventId cause) {
   TraceEvent event{EventKind::op, compute_lane, begin, end, name, cause};
@@ -165,25 +169,25 @@ inline void renumber(Trace& trace, const std::vector<std::vector<int>>& place) {
 }
 }  // namespace detail
 
-Trace collect_trace(const Trace& recorded) {
-  Trace trace;
-  trace.lanes = recorded.lanes;
-  std::vector<std::vector<int>> place(recorded.ranks.size());  // by rank: an event's new index
-  for (size_t rank = 0; rank < recorded.ranks.size(); ++rank) {
-    const std::vector<TraceEvent>& events = recorded.ranks[rank];
+Trace collect_trace(Trace trace) {
+  std::vector<std::vector<int>> place(trace.ranks.size());  // by rank: an event's new index
+  std::vector<TraceEvent> sorted;                           // of one rank after the other
+  for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    std::vector<TraceEvent>& events = trace.ranks[rank];
     std::vector<int> order(events.size());
     std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int a, int b) {
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
       const TraceEvent &x = events[static_cast<size_t>(a)], &y = events[static_cast<size_t>(b)];
-      if (x.begin != y.begin) return x.begin < y.begin;
-      return x.lane != y.lane ? x.lane > y.lane : a < b;
+      return x.begin != y.begin ? x.begin < y.begin : x.lane > y.lane;
     });
     place[rank].resize(events.size());
-    std::vector<TraceEvent>& sorted = trace.ranks.emplace_back();
+    sorted.clear();
+    sorted.reserve(events.size());
     for (const int i : order) {
       place[rank][static_cast<size_t>(i)] = static_cast<int>(sorted.size());
       sorted.push_back(events[static_cast<size_t>(i)]);
     }
+    events.swap(sorted);
   }
   detail::renumber(trace, place);
   return trace;
@@ -221,7 +225,7 @@ Trace excerpt(const Trace& trace, double begin, double end) {
     }
   }
   detail::renumber(found, place);
-  return collect_trace(found);
+  return collect_trace(std::move(found));
 }
 
 double seconds(const Trace& trace, int rank) {

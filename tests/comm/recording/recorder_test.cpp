@@ -143,7 +143,7 @@ TEST_CASE("an op lasts until the next op or message begins") {
   clock.op({"b", DType::f32, 1, 2, 3});
   pass();
   clock.send({1, 64, message_lane(1, false), "x"});
-  const std::vector<TraceEvent>& events = clock.events();
+  const std::vector<TraceEvent> events = clock.take_events();
   REQUIRE(events.size() == 3);
   CHECK(events[0].name == "a");
   CHECK(events[0].bytes == 5);
@@ -164,7 +164,7 @@ TEST_CASE("a wait lasts from the end of the last op, and is caused by what it wa
   pass();
   one.receive({0, 64, lane, "x"}, travel);
   one.wait(compute_lane, one.now(lane));
-  const std::vector<TraceEvent>& events = one.events();
+  const std::vector<TraceEvent> events = one.take_events();
   REQUIRE(events.size() == 3);
   CHECK(events[1].kind == EventKind::recv);
   CHECK(events[1].cause == EventId{0, 0});

@@ -45,8 +45,8 @@ class WallClock : public CostSink {
   YOTTA_API void wait(int lane, const EventStamp& done) override;
   bool is_virtual() const override { return false; }
 
-  // Call it when the rank's code has ended: its events, in the order in which they began.
-  YOTTA_API const std::vector<TraceEvent>& events();
+  // Call it once, when the rank's code has ended: its events, in the order in which they began.
+  YOTTA_API std::vector<TraceEvent> take_events();
   const LaneNames& lane_names() const { return lane_names_; }
 
  private:
@@ -127,9 +127,9 @@ void WallClock::wait(int lane, const EventStamp& done) {
   idle_since_ = end;
 }
 
-const std::vector<TraceEvent>& WallClock::events() {
+std::vector<TraceEvent> WallClock::take_events() {
   end_op();
-  return events_;
+  return std::move(events_);
 }
 
 // The op that was being computed, if any, ends now.
@@ -172,13 +172,13 @@ CostSink* Recorder::clock(int rank) {
 void Recorder::ended() {
   Trace recorded;
   const auto add = [&](auto& clock) {
-    recorded.ranks.push_back(clock->events());
+    recorded.ranks.push_back(clock->take_events());
     recorded.lanes.push_back(clock->lane_names());
   };
   for (const std::unique_ptr<WallClock>& clock : wall_) add(clock);
   for (const std::unique_ptr<VirtualClock>& clock : virtual_) add(clock);
-  if (cluster_) return timed(finished_trace(recorded, *cluster_, {}), cluster_->name);
-  timed(collect_trace(recorded), "");
+  if (cluster_) return timed(finished_trace(std::move(recorded), *cluster_, {}), cluster_->name);
+  timed(collect_trace(std::move(recorded)), "");
 }
 
 namespace detail {
