@@ -38,11 +38,12 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return most;
 }
 
-void machine(TourFigures& figures) {
+void machine(TourFigures& figures, int64_t steps) {
   heading("1. What this machine can do");
+  const double seconds = std::min(1.0, static_cast<double>(steps) / 100);  // a short tour: less
   figures.cores = context().threads;
-  figures.matmul_gflops = measure_matmul_gflops(figures.cores, 1);
-  figures.memory_gbps = measure_memory_gbps(figures.cores, 1);
+  figures.matmul_gflops = measure_matmul_gflops(figures.cores, seconds);
+  figures.memory_gbps = measure_memory_gbps(figures.cores, seconds);
   fmt::print("{} cores: {:.0f} GFLOP/s in matrix products, {:.1f} GB/s from memory.\n",
              figures.cores, figures.matmul_gflops, figures.memory_gbps);
   fmt::print("A number from memory must be used in {:.0f} FLOPs, or the cores wait for it.\n",
@@ -218,7 +219,7 @@ int main(int argc, char** argv) {
     timelines.check();
     expect_writable(report);
     if (!json.empty()) expect_writable(json);
-    machine(figures);
+    machine(figures, plan.steps);
     train_both(figures, plan, ranks);
     what_happened(figures);
     techniques(figures, plan, cluster);

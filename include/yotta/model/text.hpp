@@ -117,12 +117,13 @@ class Batches {
 namespace yotta {
 
 size_t first_invalid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
+  for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = [&](size_t at) -> uint32_t {
       return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
     };
     const uint32_t lead = byte(i);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (lead < 0x80) continue;
+    const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     if (length == 0 || lead > 0xF4) return i;
     for (size_t k = 1; k < length; ++k)
       if ((byte(i + k) & 0xC0) != 0x80) return i;
@@ -131,7 +132,7 @@ size_t first_invalid_utf8(std::string_view text) {
     const bool surrogate = lead == 0xED && second > 0x9F;
     const bool too_large = lead == 0xF4 && second > 0x8F;  // beyond U+10FFFF
     if (overlong || surrogate || too_large) return i;
-    i += length;
+    i += length - 1;
   }
   return text.size();
 }
