@@ -347,11 +347,11 @@ TEST_CASE("a copy is found without its marks, in helpers and in another order") 
 }
 
 TEST_CASE("200 submissions are compared at once") {
+  const Exercise& exercise = yotta_test::quick_exercise();
+  const std::string starter = read_text(exercise.starter());
+  const std::string texts[2] = {variant_of(exercise, "library"), variant_of(exercise, "only_x")};
   std::vector<Fingerprints> prints;
-  for (int i = 0; i < 200; ++i)
-    prints.push_back(
-        fingerprints_of(variant_of(yotta_test::quick_exercise(), i % 2 == 0 ? "library" : "only_x"),
-                        read_text(yotta_test::quick_exercise().starter())));
+  for (int i = 0; i < 200; ++i) prints.push_back(fingerprints_of(texts[i % 2], starter));
   int alike = 0;
   for (size_t i = 0; i < prints.size(); ++i)
     for (size_t k = i + 1; k < prints.size(); ++k)
