@@ -151,8 +151,8 @@ class Flood {
 };
 
 // A process that may have so many descriptors. It runs code(), and text() waits for what that
-// returns. Start it before any thread: a lock that another thread holds then is never released in
-// the new process.
+// returns, but not for ever. Start it before any thread: a lock that another thread holds then is
+// never released in the new process.
 class LimitedProcess {
  public:
   template <class Code>
@@ -179,8 +179,12 @@ class LimitedProcess {
   std::string text() const {
     std::string all;
     std::array<char, 4096> bytes;
-    for (ssize_t got; (got = read(result_, bytes.data(), bytes.size())) > 0;)
+    pollfd item{result_, POLLIN, 0};
+    while (poll(&item, 1, static_cast<int>(1000 * longest_wait)) == 1) {
+      const ssize_t got = read(result_, bytes.data(), bytes.size());
+      if (got <= 0) break;
       all.append(bytes.data(), static_cast<size_t>(got));
+    }
     return all;
   }
 

@@ -66,9 +66,8 @@ class VirtualClock : public CostSink {
   YOTTA_API EventStamp now(int lane) override;
   YOTTA_API void mirror(std::span<const int> chips, Where where) override;
 
-  // When the rank's own code has ended.
+  // When the rank's own code has ended: its time, and its events, which can be taken once.
   YOTTA_API double seconds();
-  // Its events. Call it once, when the rank's code has ended.
   std::vector<TraceEvent> take_events() { return std::move(events_); }
   const LaneNames& lane_names() const { return lane_names_; }
 
