@@ -1,5 +1,6 @@
 # Builds and runs the stranger's project:
-# cmake -DWAY=... -DYOTTA=... -DBUILD=... -DCOMPILED=... -DFOLDER=... -DNM=... -DEVERY_HEADER=... -P build.cmake
+# cmake -DWAY=... -DYOTTA=... -DBUILD=... -DCOMPILED=... -DFOLDER=... -DNM=... -DEVERY_HEADER=...
+#     -P build.cmake
 file(REMOVE_RECURSE ${FOLDER})
 
 function(run)
