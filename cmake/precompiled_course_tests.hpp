@@ -1,4 +1,4 @@
-// The same for the tests of the course.
+// What the tests of the course include, precompiled: what the runner's files do, and doctest.
 #pragma once
 
 #include "precompiled_runner.hpp"

@@ -1,5 +1,5 @@
-// What the runner's files include, and with them the tests of the course. What is instantiated here
-// is not instantiated in each of them: to read JSON and to use a regular expression take a second.
+// What the runner's files and the tests of the course include, precompiled. What is instantiated
+// here is not instantiated again in each of them: JSON's parser and std::regex take a second.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 # Builds and runs the stranger's project:
-# cmake -DWAY=... -DYOTTA=... -DBUILD=... -DCOMPILED=... -DFOLDER=... -DNM=... -DEVERY_HEADER=...
-#     -P build.cmake
+# cmake -DWAY=... -DYOTTA=... -DBUILD=... -DCOMPILED=... -DFOLDER=... -DNM=... -P build.cmake
 file(REMOVE_RECURSE ${FOLDER})
 
 function(run)
@@ -16,7 +15,7 @@ if(WAY STREQUAL "package")
   set(options -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
 endif()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${FOLDER} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX}
-    -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DWAY=${WAY} -DYOTTA=${YOTTA} -DCOMPILED=${COMPILED} -DEVERY_HEADER=${EVERY_HEADER} ${options})
+    -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DWAY=${WAY} -DYOTTA=${YOTTA} -DCOMPILED=${COMPILED} ${options})
 run(${CMAKE_COMMAND} --build ${FOLDER})
 
 run(${FOLDER}/ranks)
@@ -27,8 +26,8 @@ endif()
 run(${FOLDER}/program_header_only)
 run(${FOLDER}/program_compiled)
 
-# The object of other.cpp defines what is the stranger's; all else must be inline, or two files that
-# include that header do not link.
+# other.cpp includes every header. Its object defines what is the stranger's; all else must be
+# inline, or two files that include that header do not link.
 file(READ ${FOLDER}/object.txt object)
 execute_process(COMMAND ${NM} --defined-only --extern-only --demangle ${object} OUTPUT_VARIABLE symbols
                 COMMAND_ERROR_IS_FATAL ANY)

@@ -89,15 +89,15 @@ class PortSharing {
   static constexpr double never = std::numeric_limits<double>::infinity();
   struct Node {
     int missing = 0;            // what has to happen before it can begin
-    int first = -1, last = -1;  // what needs its end, as numbers of followers_
+    int first = -1, last = -1;  // what needs its end: the ends of a list in followers_
     EventId sent, entry;        // recv: its message; what its lane did before
     EventId behind;             // what its lane's port did before, if it had to wait for that
     int message = -1;           // send: its number
-    int queue = -1;             // send, recv: its number
+    int queue = -1;             // send, recv: its queue's number
   };
   struct Follower {
     EventId event;
-    int next = -1;  // of the same event's
+    int next = -1;  // in the list
   };
   struct Message {
     EventId send, recv;

@@ -1,10 +1,13 @@
 #include "yotta/device/emulator/scheduler.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -90,7 +93,57 @@ std::vector<int> order_with(uint64_t seed) {
   return order.to_host();
 }
 
+#if YOTTA_ASAN
+[[gnu::noinline]] int* address_left_behind() {
+  int local[4] = {1, 2, 3, 4};
+  int* volatile address = local;
+  return address;
+}
+
+__global__ void uses_what_was_left(unsigned block, int* y) {
+  int* const left = address_left_behind();
+  __syncthreads();
+  if (blockIdx.x == block && threadIdx.x == 3) *y = *left;
+}
+
+// What a process says on stderr that runs this kernel on one OS thread.
+std::string said_of_use_in(unsigned block) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    const Options options(1, 5);
+    DeviceArray<int> y(1);
+    launch(uses_what_was_left, 8, 32, 0, nullptr, block, y.data());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char some[512];
+  for (ssize_t got; (got = read(ends[0], some, sizeof some)) > 0;)
+    said.append(some, static_cast<size_t>(got));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return said;
+}
+#endif
+
 }  // namespace
+
+#if YOTTA_ASAN
+TEST_CASE("AddressSanitizer finds a use of what a function left behind, in later blocks too") {
+  const auto finds = [](unsigned block) {
+    return said_of_use_in(block).find("stack-use-after-return") != std::string::npos;
+  };
+  CHECK(finds(0));
+  CHECK(finds(7));
+  CHECK_FALSE(finds(8));                                    // there is no such block
+  CHECK_THROWS(launch(fails_from, 4, 64, 0, nullptr, 1u));  // leaves lanes where they stopped
+  CHECK(finds(7));
+  CHECK_FALSE(finds(8));
+}
+#endif
 
 TEST_CASE("blocks are spread over OS threads, and the result does not depend on how many") {
   std::vector<int> x(64 * 100), expected(100);
