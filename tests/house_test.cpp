@@ -17,111 +17,21 @@
 #include <string>
 #include <vector>
 
+#include "support/house.hpp"
 #include "support/not_run.hpp"
 
-namespace fs = std::filesystem;
-using Complaints = std::vector<std::string>;
+using namespace house;
 
 namespace {
-
-const std::vector<std::string> floors = {"core", "machine",  "device", "comm", "sharding",
-                                         "nn",   "parallel", "model",  "plan"};
-
-// All files below root/folder with one of these endings, sorted, relative to root.
-std::vector<fs::path> files(const fs::path& root, const std::string& folder,
-                            const std::vector<std::string>& endings) {
-  std::vector<fs::path> found;
-  if (!fs::is_directory(root / folder)) return found;
-  for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-    const bool wanted = std::count(endings.begin(), endings.end(), entry.path().extension()) > 0;
-    if (entry.is_regular_file() && wanted) found.push_back(fs::relative(entry.path(), root));
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-std::vector<fs::path> headers(const fs::path& root) {
-  return files(root, "include", {".hpp", ".cuh"});
-}
 
 std::vector<fs::path> sources(const fs::path& root) {
   std::vector<fs::path> all;
   for (const char* folder :
        {"include", "tests", "course", "bench", "lessons", "exercises", "docs"}) {
-    const auto some = files(root, folder, {".hpp", ".cpp", ".cuh", ".cu"});
+    const auto some = files(root, folder, {".hpp", ".ipp", ".cpp", ".cuh", ".cu"});
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
-}
-
-// The folder below include/yotta or tests: "comm" for include/yotta/comm/work.hpp, "comm/tcp" for
-// an engine room.
-std::string folder_of(const fs::path& path) {
-  const fs::path top = *path.begin() == "include" ? "include/yotta" : "tests";
-  return path.parent_path().lexically_relative(top);
-}
-// The floor: "comm" for both.
-std::string floor_of(const fs::path& path) {
-  const std::string folder = folder_of(path);
-  return folder.substr(0, folder.find('/'));
-}
-// Does it stand at the top of its floor, where students read?
-bool is_book(const fs::path& path) { return folder_of(path) == floor_of(path); }
-
-int height(const std::string& floor) {
-  const auto at = std::find(floors.begin(), floors.end(), floor);
-  return at == floors.end() ? -1 : static_cast<int>(at - floors.begin());
-}
-
-// Calls visit(line number, line) for each line of a file.
-template <class Visit>
-void each_line(const fs::path& path, Visit visit) {
-  std::ifstream file(path);
-  int number = 0;
-  for (std::string line; std::getline(file, line);) visit(++number, line);
-}
-
-// A preprocessor directive, and the #if lines that it stands under; after #else: "#else of #if
-// ...".
-struct Directive {
-  int line;
-  std::string text;
-  std::vector<std::string> conditions;
-
-  // The file that it includes, if that is one of ours: "comm/work.hpp"; otherwise nothing.
-  std::string ours() const {
-    const std::string start = "#include \"yotta/";
-    return text.starts_with(start) ? text.substr(start.size(), text.rfind('"') - start.size()) : "";
-  }
-  bool in_bodies() const {
-    return std::any_of(conditions.begin(), conditions.end(), [](const std::string& condition) {
-      return condition.starts_with("#if") && condition.find("_BODIES") != std::string::npos;
-    });
-  }
-};
-
-// The #if and #include lines of a file, in its order.
-std::vector<Directive> directives(const fs::path& path) {
-  std::vector<Directive> found;
-  std::vector<std::string> conditions;
-  each_line(path, [&](int number, const std::string& line) {
-    if (line.starts_with("#endif") && !conditions.empty()) conditions.pop_back();
-    if (line.starts_with("#el") && !conditions.empty()) conditions.back().insert(0, "#else of ");
-    if (line.starts_with("#include")) found.push_back({number, line, conditions});
-    if (!line.starts_with("#if")) return;
-    conditions.push_back(line);
-    found.push_back({number, line, conditions});
-  });
-  return found;
-}
-
-// Calls visit(header, the directive, the header that it includes): paths below include/yotta.
-template <class Visit>
-void each_include(const fs::path& root, Visit visit) {
-  for (const fs::path& header : headers(root))
-    for (const Directive& directive : directives(root / header))
-      if (!directive.ours().empty())
-        visit(header.lexically_relative("include/yotta"), directive, fs::path(directive.ours()));
 }
 
 // Every header has its test, and every test of a floor its header.
@@ -130,7 +40,6 @@ Complaints missing_mirrors(const fs::path& root) {
   for (const fs::path& header : headers(root)) {
     const auto test =
         fmt::format("tests/{}/{}_test.cpp", folder_of(header), header.stem().string());
-    if (header.stem().string().ends_with("_bodies")) continue;  // the test of its page
     if (!fs::exists(root / test)) complaints.push_back(header.string() + " has no " + test);
   }
   for (const fs::path& test : files(root, "tests", {".cpp"})) {
@@ -151,7 +60,6 @@ Complaints missing_mirrors(const fs::path& root) {
 Complaints late_includes(const fs::path& root) {
   Complaints complaints;
   for (const fs::path& header : headers(root)) {
-    if (header.stem().string().ends_with("_bodies")) continue;
     const fs::path test =
         root / "tests" / folder_of(header) / (header.stem().string() + "_test.cpp");
     const std::string wanted =
@@ -212,26 +120,25 @@ Complaints missing_notebooks(const fs::path& root) {
 }
 
 // A floor includes only itself and the floors below it. What is slow to compile stands in bodies
-// sections and in rooms about files, whose headers are included by such rooms and bodies sections
-// alone.
+// (impl/x.ipp) and in rooms about files, whose headers only these include.
 Complaints wrong_includes(const fs::path& root) {
   Complaints complaints;
   const std::regex slow("#include <(iostream|regex|random|CLI/.*|nlohmann/.*)>.*");
   const auto about_files = [](const fs::path& path) {
     return path.parent_path().filename() == "files";
   };
-  for (const fs::path& header : headers(root)) {
-    const int floor = height(floor_of(header));
-    if (floor < 0) complaints.push_back(header.string() + " stands on no floor");
-    for (const Directive& include : directives(root / header)) {
+  for (const fs::path& file : files(root, "include", {".hpp", ".cuh", ".ipp"})) {
+    const int floor = height(floor_of(file));
+    if (floor < 0) complaints.push_back(file.string() + " stands on no floor");
+    for (const Include& include : includes(root / file)) {
       const auto complain = [&](const char* why) {
         complaints.push_back(
-            fmt::format("{}:{}: {}: {}", header.string(), include.line, why, include.text));
+            fmt::format("{}:{}: {}: {}", file.string(), include.line, why, include.text));
       };
       const fs::path ours = include.ours();
       const int other = ours.empty() ? 0 : height(*ours.begin());
       if (other < 0 || other > floor) complain("looks upwards");
-      if (about_files(header) || include.in_bodies()) continue;
+      if (about_files(file) || file.extension() == ".ipp") continue;
       if (about_files(ours) || std::regex_match(include.text, slow)) complain("slow to compile");
     }
   }
@@ -240,10 +147,9 @@ Complaints wrong_includes(const fs::path& root) {
 
 using Doors = std::map<std::string, std::string>;
 
-// What the book may include of engine rooms outside of its bodies sections, and what a page needs
-// it for.
+// What the book may include of engine rooms, and what a page needs it for.
 const Doors doors = {
-    {"core/system/build.hpp", "YOTTA_API and YOTTA_BODIES_OF"},
+    {"core/system/build.hpp", "YOTTA_FORM, and words that differ between compilers"},
     {"core/system/accelerator.hpp", "a body's launch on Device::cuda, a word of its functions"},
     {"core/cpu/thread_pool.hpp", "parallel_for and matmul call helper threads in"},
     {"core/cpu/matmul_packing.hpp", "matmul packs blocks of A and B"},
@@ -254,23 +160,25 @@ const Doors doors = {
     {"device/emulator/scheduler.hpp", "launch"},
     {"device/emulator/global_memory.hpp", "cudaMalloc, cudaMemcpy, cudaFree"},
     {"device/emulator/mma_arithmetic.hpp", "the shapes and registers of mma instructions"},
+    {"device/emulator/compiler_hooks.hpp", "what the compiler calls in checked kernels"},
+    {"sharding/spreads/boxes.hpp", "Box: which part of a tensor a rank holds"},
+    {"sharding/spreads/spread_graph.hpp", "the graph in which plans are found"},
     {"comm/engine/engine_options.hpp", "what RunOptions adds to"},
     {"comm/layouts/torus_shape.hpp", "TorusShape: what TorusRings is told"},
     {"nn/cpu/body.hpp", "run_elementwise, run_rows, add_column_sums, and what bodies call"},
     {"nn/cpu/math.hpp", "exponential and logistic, for bodies"},
 };
 
-// A header at the top of a floor, where students read, reaches engine rooms through a door or in
-// bodies only.
+// A header at the top of a floor, where students read, reaches engine rooms through a door only.
 Complaints walls_passed(const fs::path& root, const Doors& open) {
   Complaints complaints;
   std::set<std::string> used;
-  each_include(root, [&](const fs::path& header, const Directive& include, const fs::path& other) {
-    if (!is_book("include/yotta" / header) || is_book("include/yotta" / other)) return;
-    if (include.in_bodies()) return;
+  each_include(root, [&](const fs::path& file, const Include& include, const fs::path& other) {
+    if (!is_book("include/yotta" / file) || is_book("include/yotta" / other)) return;
+    if (other.extension() == ".ipp") return;  // its own: see bodies_elsewhere
     if (open.count(other) == 0)
       complaints.push_back(
-          fmt::format("{}:{}: {} is no door", header.string(), include.line, other.string()));
+          fmt::format("{}:{}: {} is no door", file.string(), include.line, other.string()));
     used.insert(other);
   });
   for (const auto& [door, reason] : open)
@@ -288,141 +196,113 @@ const std::set<std::pair<std::string, std::string>> neighbours = {
     {"parallel/cuda", "nn/cuda"},     // one .cu file compiles the kernels of both floors
 };
 
-// An engine room includes no other room's insides.
+// An engine room includes no other room's insides. The bodies of a face may: they are what it
+// shows.
 Complaints rooms_entered(const fs::path& root) {
   Complaints complaints;
-  each_include(root, [&](const fs::path& header, const Directive& include, const fs::path& other) {
-    const std::string from = header.parent_path(), to = other.parent_path();
-    const bool rooms = !is_book("include/yotta" / header) && !is_book("include/yotta" / other);
+  each_include(root, [&](const fs::path& file, const Include& include, const fs::path& other) {
+    const auto room = [](const fs::path& path) {
+      const std::string folder = path.parent_path();
+      return folder.ends_with("/impl") ? folder.substr(0, folder.rfind('/')) : folder;
+    };
+    const std::string from = room(file), to = room(other);
+    const bool rooms = from.find('/') != std::string::npos && to.find('/') != std::string::npos;
     if (!rooms || from == to || shared_rooms.count(to) + neighbours.count({from, to}) > 0) return;
-    complaints.push_back(fmt::format("{}:{}: {} is no room that others share: {}", header.string(),
+    complaints.push_back(fmt::format("{}:{}: {} is no room that others share: {}", file.string(),
                                      include.line, to, other.string()));
   });
   return complaints;
 }
 
-// Circles of includes. One is allowed: work.hpp includes work_bodies.hpp in its bodies section, and
-// that includes work.hpp. Any other header in a circle would find, when it is included first,
-// bodies that need what it has yet to declare. So a header that ends in _bodies.hpp is included in
-// a bodies section only, and a circle has one other header.
+// Circles of includes. One is allowed: work.hpp includes impl/work.ipp at its end, and that
+// includes work.hpp. Any other header in a circle would find, when it is included first, bodies
+// that need what it has yet to declare.
 Complaints include_circles(const fs::path& root) {
   Complaints complaints;
-  std::map<std::string, std::set<std::string>> reach;  // what a header includes, directly or not
-  const auto is_bodies = [](const std::string& name) { return name.ends_with("_bodies.hpp"); };
-  each_include(root, [&](const fs::path& header, const Directive& include, const fs::path& other) {
-    reach[header].insert(other);
-    if (is_bodies(other) && !include.in_bodies())
-      complaints.push_back(fmt::format("{}:{}: {} outside of a bodies section", header.string(),
-                                       include.line, other.string()));
+  std::map<std::string, std::set<std::string>> reach;  // what a file includes, directly or not
+  const auto is_bodies = [](const std::string& name) { return name.ends_with(".ipp"); };
+  each_include(root, [&](const fs::path& file, const Include&, const fs::path& other) {
+    reach[file].insert(other);
   });
   for (bool grown = true; grown;) {
     grown = false;
-    for (auto& [header, others] : reach)
+    for (auto& [file, others] : reach)
       for (const std::string& other : std::set<std::string>(others)) {
         const size_t before = others.size();
         if (reach.count(other) > 0) others.insert(reach[other].begin(), reach[other].end());
         grown |= others.size() > before;
       }
   }
-  for (const auto& [header, others] : reach)
+  for (const auto& [file, others] : reach)
     for (const std::string& other : others)
-      if (header < other && !is_bodies(header) && !is_bodies(other) &&
-          reach[other].count(header) > 0)
-        complaints.push_back(fmt::format("{} and {} include each other", header, other));
+      if (file < other && !is_bodies(file) && !is_bodies(other) && reach[other].count(file) > 0)
+        complaints.push_back(fmt::format("{} and {} include each other", file, other));
   return complaints;
 }
 
-// The pages of comm/ and device/ that may have a single reader, each for its reason.
-const Doors single_readers = {
-    {"comm/collectives.hpp", "the umbrella of all families, for users"},
-    {"device/cp_async.hpp", "one of CUDA's words, for kernels that users write"},
-    {"device/ldmatrix.hpp", "one of CUDA's words, for kernels that users write"},
-    {"device/matmul_pipelined.hpp",
-     "a rung of lesson 03; matmul_rungs.hpp is the ladder's umbrella"},
-    {"device/tensor_cores_pipeline.hpp", "a rung of lesson 04, as above"},
-};
-
-// At the top of comm/ and device/ stands what several headers, a program, README's table of topics
-// or an umbrella lead to: what only one other header includes belongs into that header, or into an
-// engine room.
-Complaints lonely_headers(const fs::path& root, const Doors& allowed) {
+// One form: a header whose bodies are compiled once says so in its last lines, and nowhere else;
+// each file of bodies has such a header, includes it first, and marks what it defines.
+Complaints bodies_elsewhere(const fs::path& root) {
   Complaints complaints;
-  std::map<std::string, std::set<std::string>> readers;
-  std::vector<fs::path> programs = sources(root);
-  std::erase_if(programs, [](const fs::path& path) { return *path.begin() == "tests"; });
-  std::set<std::string> umbrella;  // the members of comm/collectives.hpp
-  for (const fs::path& source : programs)
-    for (const Directive& include : directives(root / source)) {
-      readers[include.ours()].insert(source);
-      if (source == "include/yotta/comm/collectives.hpp") umbrella.insert(include.ours());
-    }
-  const std::vector<fs::path> all = headers(root);
-  each_line(root / "README.md", [&](int, const std::string& line) {
-    for (const fs::path& header : all)
-      if (line.starts_with("| ") && line.find("(" + header.string() + ")") != std::string::npos)
-        umbrella.insert(header.lexically_relative("include/yotta"));
+  const auto complain = [&](const fs::path& file, const std::string& why) {
+    complaints.push_back(fmt::format("{}: {}", file.string(), why));
+  };
+  for (const fs::path& ipp : bodies(root)) {
+    const fs::path header = header_of(ipp);
+    if (!fs::exists(root / header)) complain(ipp, "there is no " + header.string());
+    const std::vector<Include> all = includes(root / ipp);
+    if (all.empty() || all[0].ours() != header.lexically_relative("include/yotta"))
+      complain(ipp, "does not include its header first");
+    bool marked = false;
+    each_line(root / ipp, [&](int, const std::string& line) {
+      marked = marked || line.find("YOTTA_INLINE ") != std::string::npos ||
+               line.find("YOTTA_CALLED ") != std::string::npos ||
+               line.find("YOTTA_HOOK") != std::string::npos;
+    });
+    if (!marked) complain(ipp, "defines nothing with YOTTA_INLINE");
+  }
+  each_include(root, [&](const fs::path& file, const Include& include, const fs::path& other) {
+    if (other.extension() != ".ipp" || file.extension() == ".ipp" || bodies_of(file) == other)
+      return;
+    complain("include/yotta" / file, include.text + " holds another header's bodies");
   });
-  for (const fs::path& header : all) {
-    const std::string name = header.lexically_relative("include/yotta"), floor = floor_of(header);
-    if (!is_book(header) || (floor != "comm" && floor != "device")) continue;
-    if (umbrella.count(name) + allowed.count(name) > 0 || readers[name].size() != 1) continue;
-    if (readers[name].begin()->starts_with("include/"))
-      complaints.push_back(
-          fmt::format("{} is read by {} alone", header.string(), *readers[name].begin()));
-  }
-  return complaints;
-}
-
-// A page of the book has at most 300 lines, a component of an engine room 600.
-Complaints long_headers(const fs::path& root) {
-  Complaints complaints;
   for (const fs::path& header : headers(root)) {
-    int lines = 0;
-    each_line(root / header, [&](int number, const std::string&) { lines = number; });
-    if (lines > (is_book(header) ? 300 : 600))
-      complaints.push_back(fmt::format("{} has {} lines", header.string(), lines));
+    std::vector<std::string> lines;
+    each_line(root / header, [&](int, const std::string& line) { lines.push_back(line); });
+    const std::string own = fmt::format(
+        "#include \"yotta/{}\"", bodies_of(header.lexically_relative("include/yotta")).string());
+    const auto at = std::find(lines.begin(), lines.end(), own);
+    const bool has = fs::exists(root / bodies_of(header));
+    if (has != (at != lines.end()))
+      complain(header, has ? "does not include its bodies" : "includes bodies that are not there");
+    else if (has && (at == lines.begin() || (at - 1)->find("YOTTA_COMPILED") == std::string::npos ||
+                     lines.end() - at > 4))
+      complain(header, "must end with its bodies: #ifndef YOTTA_COMPILED, " + own + ", #endif");
+    for (const std::string& line : lines)
+      if (line.find("YOTTA_INLINE") != std::string::npos && !line.starts_with("//") &&
+          header.filename() != "build.hpp")
+        complain(header, "YOTTA_INLINE belongs into impl/" + bodies_of(header).filename().string());
   }
   return complaints;
 }
 
-// How many pages the top of a floor may have: what a reader meets who opens the folder. A new page
-// takes the place of another, or what is a subject of its own gets a floor.
-const std::map<std::string, int> most_pages = {{"comm", 24}, {"device", 20}};
-
-Complaints crowded_floors(const fs::path& root, const std::map<std::string, int>& most) {
+// Every file of bodies is compiled once for yotta::compiled: one file of cmake/compiled includes
+// it; what the emulator's checked build compiles too stands in cmake/compiled/checked.
+Complaints bodies_left_out(const fs::path& root) {
   Complaints complaints;
-  std::map<std::string, int> pages;
-  for (const fs::path& header : headers(root)) pages[floor_of(header)] += is_book(header);
-  for (const auto& [floor, limit] : most)
-    if (pages[floor] > limit)
-      complaints.push_back(
-          fmt::format("{} has {} pages, more than {}", floor, pages[floor], limit));
-  return complaints;
-}
-
-// How many lines of the book a reader of a page may have to know: those of all pages at the top of
-// a floor that it reaches by the includes outside of its bodies.
-const std::map<std::string, int> closures = {
-    {"comm/communicator.hpp", 1500}, {"parallel/ddp.hpp", 2000}, {"parallel/fsdp.hpp", 3000}};
-
-Complaints long_closures(const fs::path& root, const std::map<std::string, int>& most) {
-  Complaints complaints;
-  for (const auto& [page, limit] : most) {
-    std::set<std::string> reached;
-    int lines = 0;
-    const auto walk = [&](const auto& self, const std::string& name) -> void {
-      if (!reached.insert(name).second) return;
-      const fs::path header = root / "include/yotta" / name;
-      each_line(header, [&](int, const std::string&) {
-        lines += is_book("include/yotta" / fs::path(name));
-      });
-      for (const Directive& include : directives(header))
-        if (!include.ours().empty() && !include.in_bodies()) self(self, include.ours());
-    };
-    walk(walk, page);
-    if (lines > limit)
-      complaints.push_back(
-          fmt::format("{} reaches {} lines of the book, more than {}", page, lines, limit));
+  std::map<std::string, std::vector<std::string>> compiled_by, checked_by;
+  for (const fs::path& unit : files(root, "cmake/compiled", {".cpp"}))
+    for (const Include& include : includes(root / unit)) {
+      auto& by = unit.parent_path().filename() == "checked" ? checked_by : compiled_by;
+      by[include.ours()].push_back(unit);
+    }
+  for (const fs::path& ipp : bodies(root)) {
+    const std::string name = ipp.lexically_relative("include/yotta");
+    const std::vector<std::string>& units = compiled_by[name];
+    if (units.size() > 1)
+      complaints.push_back(fmt::format("{} is compiled by {}", name, fmt::join(units, " and ")));
+    if (units.empty() && checked_by[name].empty())
+      complaints.push_back(name + ": no file of cmake/compiled includes it");
   }
   return complaints;
 }
@@ -439,7 +319,7 @@ Complaints odd_includes(const fs::path& root) {
   Complaints complaints;
   const std::regex include("\\s*#\\s*include.*");
   const std::regex usual("#include (\"yotta/[^\"]+\"|<(?!yotta/)[^>]+>).*");
-  for (const fs::path& header : headers(root))
+  for (const fs::path& header : files(root, "include", {".hpp", ".cuh", ".ipp"}))
     each_line(root / header, [&](int number, const std::string& line) {
       if (line.find("include") == std::string::npos || !std::regex_match(line, include)) return;
       if (!std::regex_match(line, usual))
@@ -453,7 +333,7 @@ Complaints odd_includes(const fs::path& root) {
 // What a header includes stands above its namespace, or the other file's names would lie in it.
 Complaints includes_inside(const fs::path& root) {
   Complaints complaints;
-  for (const fs::path& header : headers(root)) {
+  for (const fs::path& header : files(root, "include", {".hpp", ".cuh", ".ipp"})) {
     bool inside = false;
     each_line(root / header, [&](int number, const std::string& line) {
       if (line.starts_with("namespace yotta")) inside = true;
@@ -529,8 +409,9 @@ bool names_a_file(const fs::path& root, const fs::path& path, const std::string&
 }
 
 // Names in comments that stand for any file.
-const std::set<std::string> any_file = {"x_test.cpp", "tests/x_test.cpp", "my_kernels.cpp",
-                                        "student.hpp", "lessons/NN_topic/lesson.cpp"};
+const std::set<std::string> any_file = {"x_test.cpp",     "tests/x_test.cpp",
+                                        "my_kernels.cpp", "student.hpp",
+                                        "x.hpp",          "lessons/NN_topic/lesson.cpp"};
 
 // Comments name files that are there: "nn/layer.hpp", or, on nn's own floor, layer.hpp. Examples
 // are what stands in quotes, "a.cpp", and places of messages, a.cpp:7.
@@ -559,88 +440,6 @@ Complaints stale_paths(const fs::path& root) {
   return complaints;
 }
 
-// The file that compiles each unit: "nn" -> cmake/compiled/nn.cpp. Files of sub-folders define
-// theirs.
-std::map<std::string, fs::path> unit_files(const fs::path& root) {
-  std::map<std::string, fs::path> found;
-  const std::string macro = "#define YOTTA_COMPILING_";
-  for (const fs::path& source : files(root, "cmake/compiled", {".cpp"})) {
-    if (source.parent_path().filename() == "compiled") found[source.stem()] = source;
-    each_line(root / source, [&](int, const std::string& line) {
-      if (line.starts_with(macro))
-        found[line.substr(macro.size(), line.rfind(' ') - macro.size())] = source;
-    });
-  }
-  return found;
-}
-
-// The units that a condition of the preprocessor holds for; nothing: for all.
-// YOTTA_DEVICE_BODIES: device/emulator/device_build.hpp.
-std::set<std::string> units_of(const std::string& condition) {
-  std::set<std::string> units;
-  const std::string macro = "YOTTA_BODIES_OF(";
-  for (size_t at = condition.find(macro); at != std::string::npos;
-       at = condition.find(macro, at + 1))
-    units.insert(condition.substr(at + macro.size(), condition.find(')', at) - at - macro.size()));
-  const bool negated = condition.find("!defined(YOTTA_CHECKED)") != std::string::npos;
-  const bool checked = condition.find("defined(YOTTA_CHECKED)") != std::string::npos &&
-                       negated == condition.starts_with("#else");
-  if (condition.find("YOTTA_DEVICE_BODIES") != std::string::npos) units = {"device", "checked"};
-  return checked ? std::set<std::string>{"checked"} : units;
-}
-
-// The headers that a unit's file reaches, directly or through others: below include/yotta.
-std::set<std::string> reached(const fs::path& root, const std::string& unit, const fs::path& file) {
-  std::set<std::string> found;
-  const auto walk = [&](const auto& self, const fs::path& source) -> void {
-    for (const Directive& include : directives(root / source)) {
-      const bool compiled = std::all_of(include.conditions.begin(), include.conditions.end(),
-                                        [&](const std::string& condition) {
-                                          const std::set<std::string> units = units_of(condition);
-                                          return units.empty() || units.count(unit) > 0;
-                                        });
-      if (compiled && !include.ours().empty() && found.insert(include.ours()).second)
-        self(self, "include/yotta/" + include.ours());
-    }
-  };
-  walk(walk, file);
-  return found;
-}
-
-// Every bodies section is compiled: its unit has a file in cmake/compiled, and that file reaches
-// the header.
-Complaints bodies_left_out(const fs::path& root) {
-  Complaints complaints;
-  const std::map<std::string, fs::path> unit_file = unit_files(root);
-  std::map<std::string, std::set<std::string>> reached_by;
-  for (const auto& [unit, file] : unit_file) reached_by[unit] = reached(root, unit, file);
-  const std::set<std::string> checked_only = {
-      "checked"};  // bodies that the unchecked build has not
-  for (const fs::path& header : headers(root)) {
-    const std::string name = header.lexically_relative("include/yotta");
-    std::set<std::string> units;
-    for (const Directive& directive : directives(root / header)) {
-      if (!directive.text.starts_with("#if") || directive.text.find("_BODIES") == std::string::npos)
-        continue;
-      std::set<std::string> of = units_of(directive.text);
-      for (const std::string& outer : directive.conditions)
-        if (units_of(outer) == checked_only) of = checked_only;
-      if (header.filename() == "compiler_hooks.hpp")
-        of = checked_only;  // included under such a condition
-      units.merge(of);
-    }
-    for (const std::string& unit : units) {
-      if (unit_file.count(unit) == 0)
-        complaints.push_back(
-            fmt::format("{}: no file compiles the unit {}", header.string(), unit));
-      else if (reached_by[unit].count(name) == 0)
-        complaints.push_back(fmt::format("{}: {} does not reach its bodies", header.string(),
-                                         unit_file.at(unit).string()));
-    }
-  }
-  return complaints;
-}
-
 // The library never ends the program, and nothing is left to be done later. Two headers may: a
 // process that waits for the dead in MPI_Finalize would never end; and a forked process that does
 // not become the program which it should start must not go on as a second copy of its parent.
@@ -660,8 +459,8 @@ Complaints forbidden_words(const fs::path& root) {
     });
   };
   for (const fs::path& source : sources(root)) {
-    const bool library = *source.begin() == "include" && source.filename() != "mpi_ranks.hpp" &&
-                         source.filename() != "job_start.hpp";
+    const bool library = *source.begin() == "include" && source.filename() != "mpi_ranks.ipp" &&
+                         source.filename() != "job_start.ipp";
     each_line(root / source, [&](int number, const std::string& line) {
       const std::string code = line.substr(0, line.find("//"));
       const bool ends = library && has(code, {"xit", "abort", "terminate", "assert"}) &&
@@ -695,91 +494,12 @@ Complaints unformatted(const fs::path& root, const std::string& clang_format) {
   return complaints;
 }
 
-// Parts of exercises that stand outside of every bodies section: no compiled unit has them.
-std::set<std::string> parts_in_no_unit(const fs::path& root) {
-  std::set<std::string> parts;
-  const std::regex part("^ *// exercise (\\d\\d\\.\\d+):.*");
-  for (const fs::path& header : headers(root)) {
-    std::vector<bool> in_bodies = {false};
-    each_line(root / header, [&](int, const std::string& line) {
-      std::smatch found;
-      if (line.starts_with("#if"))
-        in_bodies.push_back(in_bodies.back() || line.find("_BODIES") != std::string::npos);
-      if (line.starts_with("#endif") && in_bodies.size() > 1) in_bodies.pop_back();
-      if (!in_bodies.back() && std::regex_match(line, found, part)) parts.insert(found[1]);
-    });
-  }
-  return parts;
-}
-
-// The parts that docs/architecture.md lists under "cannot hide": "03.1 to 03.3" names three.
-std::set<std::string> parts_listed(const fs::path& root) {
-  std::set<std::string> parts;
-  bool listed = false;
-  const std::regex names("(\\d\\d)\\.(\\d+)(?: to \\d\\d\\.(\\d+))?");
-  each_line(root / "docs/architecture.md", [&](int, const std::string& line) {
-    if (line.starts_with("#")) listed = line.find("cannot hide") != std::string::npos;
-    if (!listed) return;
-    for (std::sregex_iterator at(line.begin(), line.end(), names), end; at != end; ++at) {
-      const int first = std::stoi((*at)[2]), last = (*at)[3].matched ? std::stoi((*at)[3]) : first;
-      for (int i = first; i <= last; ++i) parts.insert(fmt::format("{}.{}", (*at)[1].str(), i));
-    }
-  });
-  return parts;
-}
-
-Complaints parts_told_wrongly(const fs::path& root) {
-  Complaints complaints;
-  const std::set<std::string> there = parts_in_no_unit(root), listed = parts_listed(root);
-  for (const std::string& part : there)
-    if (listed.count(part) == 0)
-      complaints.push_back(part + " is in no compiled unit, and docs/architecture.md lacks it");
-  for (const std::string& part : listed)
-    if (there.count(part) == 0)
-      complaints.push_back("docs/architecture.md lists " + part + ", which a unit compiles");
-  return complaints;
-}
-
 std::string find_clang_format() {
   for (const std::string name : {"clang-format-14", "clang-format"}) {
     const std::string command = name + " --version 2>/dev/null | grep -q 'version 14'";
     if (std::system(command.c_str()) == 0) return name;
   }
   return "";
-}
-
-const fs::path project = YOTTA_SOURCE_DIR;
-
-// A small house to be wrong in: write("include/yotta/nn/x.hpp", "...").
-class Sketch {
- public:
-  Sketch() { fs::remove_all(root_); }
-  ~Sketch() { fs::remove_all(root_); }
-  Sketch(const Sketch&) = delete;
-  Sketch& operator=(const Sketch&) = delete;
-
-  void write(const std::string& path, const std::string& text = "") {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  const fs::path& root() const { return root_; }
-
- private:
-  fs::path root_ = fs::path(YOTTA_BUILD_DIR) / "house_sketch";
-};
-
-// One complaint, and it contains these words.
-bool complains(const Complaints& complaints, const std::string& words) {
-  INFO("expected one complaint: " << words
-                                  << "; got: " << fmt::format("{}", fmt::join(complaints, "; ")));
-  CHECK(complaints.size() == 1);
-  return !complaints.empty() && complaints[0].find(words) != std::string::npos;
-}
-
-// Fails with the list when there is one.
-void check_none(const Complaints& complaints) {
-  for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
-  CHECK(complaints.empty());
 }
 
 }  // namespace
@@ -792,8 +512,8 @@ TEST_CASE("every header has a test beside it, and every test a header") {
                   "collectives_ring.hpp has no tests/comm/collectives_ring_test.cpp"));
   house.write("tests/comm/collectives_ring_test.cpp");
   house.write("tests/comm/collectives_ring_bytes_test.cpp");
-  house.write("include/yotta/comm/engine/work_bodies.hpp");  // work_test.cpp is its test
-  house.write("tests/papers/megatron_test.cpp");             // not a floor: no header is expected
+  house.write("include/yotta/comm/impl/collectives_ring.ipp");  // the test of its header
+  house.write("tests/papers/megatron_test.cpp");  // not a floor: no header is expected
   CHECK(missing_mirrors(house.root()).empty());
   house.write("tests/comm/gossip_test.cpp");
   CHECK(complains(missing_mirrors(house.root()), "gossip_test.cpp tests no header"));
@@ -861,28 +581,22 @@ TEST_CASE("no floor looks upwards or includes what is slow to compile") {
     house.write("include/yotta/nn/linear.hpp", "#include \"yotta/parallel/ddp.hpp\"\n");
     CHECK(complains(wrong_includes(house.root()), "linear.hpp:1: looks upwards"));
   }
-  SUBCASE("upwards in a bodies section") {
-    house.write("include/yotta/nn/linear.hpp",
-                "#if YOTTA_BODIES_OF(nn)\n#include \"yotta/parallel/ddp.hpp\"\n#endif\n");
-    CHECK(complains(wrong_includes(house.root()), "linear.hpp:2: looks upwards"));
+  SUBCASE("upwards in bodies") {
+    house.write("include/yotta/nn/impl/linear.ipp", "#include \"yotta/parallel/ddp.hpp\"\n");
+    CHECK(complains(wrong_includes(house.root()), "linear.ipp:1: looks upwards"));
   }
   SUBCASE("slow") {
+    house.write("include/yotta/nn/impl/linear.ipp", "#include <regex>\n");
+    CHECK(wrong_includes(house.root()).empty());
     house.write("include/yotta/nn/linear.hpp", "#pragma once\n#include <iostream>\n");
     CHECK(complains(wrong_includes(house.root()), "linear.hpp:2: slow to compile"));
   }
-  SUBCASE("slow after a bodies section") {
-    house.write("include/yotta/nn/linear.hpp",
-                "#if YOTTA_BODIES_OF(nn)\n#include <regex>\n#endif\n#include <regex>\n");
-    CHECK(complains(wrong_includes(house.root()), "linear.hpp:4: slow to compile"));
-  }
   SUBCASE("a room about files may, but then only bodies include it") {
     house.write("include/yotta/machine/files/cluster_file.hpp", "#include <nlohmann/json.hpp>\n");
-    house.write(
-        "include/yotta/nn/layer.hpp",
-        "#if YOTTA_BODIES_OF(nn)\n#include \"yotta/machine/files/cluster_file.hpp\"\n#endif\n");
+    const std::string file = "#include \"yotta/machine/files/cluster_file.hpp\"\n";
+    house.write("include/yotta/nn/impl/layer.ipp", file);
     CHECK(wrong_includes(house.root()).empty());
-    house.write("include/yotta/nn/linear.hpp",
-                "#include \"yotta/machine/files/cluster_file.hpp\"\n");
+    house.write("include/yotta/nn/linear.hpp", file);
     CHECK(complains(wrong_includes(house.root()), "linear.hpp:1: slow to compile"));
   }
   SUBCASE("no floor") {
@@ -891,27 +605,21 @@ TEST_CASE("no floor looks upwards or includes what is slow to compile") {
   }
 }
 
-TEST_CASE("the book reaches engine rooms through named doors, or in its bodies") {
+TEST_CASE("the book reaches engine rooms through named doors") {
   check_none(walls_passed(project, doors));
   Sketch house;
-  const Doors door = {{"core/system/build.hpp", "YOTTA_API"}};
+  const Doors door = {{"core/system/build.hpp", "YOTTA_FORM"}};
   const std::string build = "#include \"yotta/core/system/build.hpp\"\n";
   const std::string tcp = "#include \"yotta/comm/tcp/sockets.hpp\"\n";
   house.write("include/yotta/comm/tcp/sockets.hpp");
   house.write("include/yotta/comm/tcp/launch.hpp", tcp);  // a room may, and may be no door
-  house.write("include/yotta/comm/work.hpp",
-              build + "#if YOTTA_BODIES_OF(comm)\n" + tcp + "#endif\n");
+  house.write("include/yotta/comm/impl/work.ipp", tcp);   // and so may bodies
+  house.write("include/yotta/comm/work.hpp", build + "#include \"yotta/comm/impl/work.ipp\"\n");
   CHECK(walls_passed(house.root(), door).empty());
   SUBCASE("a wall") {
     house.write("include/yotta/comm/work.hpp", build + tcp);
     CHECK(
         complains(walls_passed(house.root(), door), "work.hpp:2: comm/tcp/sockets.hpp is no door"));
-  }
-  SUBCASE("the other side of a bodies section") {
-    house.write("include/yotta/comm/work.hpp",
-                build + "#if YOTTA_BODIES_OF(comm)\n#else\n" + tcp + "#endif\n");
-    CHECK(
-        complains(walls_passed(house.root(), door), "work.hpp:4: comm/tcp/sockets.hpp is no door"));
   }
   SUBCASE("a door too many") {
     house.write("include/yotta/comm/work.hpp", "");
@@ -929,90 +637,62 @@ TEST_CASE("an engine room includes no other room's insides") {
   house.write("include/yotta/comm/mpi/ranks.hpp", "#include \"yotta/comm/tcp/sockets.hpp\"\n");
   CHECK(
       complains(rooms_entered(house.root()), "ranks.hpp:1: comm/tcp is no room that others share"));
+  house.write("include/yotta/comm/mpi/ranks.hpp");
+  house.write("include/yotta/comm/impl/work.ipp", "#include \"yotta/comm/tcp/sockets.hpp\"\n");
+  CHECK(rooms_entered(house.root()).empty());
+  house.write("include/yotta/comm/mpi/impl/ranks.ipp", "#include \"yotta/comm/tcp/sockets.hpp\"\n");
+  CHECK(complains(rooms_entered(house.root()), "ranks.ipp:1: comm/tcp is no room"));
 }
 
 TEST_CASE("includes do not run in circles") {
   check_none(include_circles(project));
   Sketch house;
-  const std::string bodies = "#include \"yotta/comm/engine/work_bodies.hpp\"\n";
-  house.write("include/yotta/comm/work.hpp", "#if YOTTA_BODIES_OF(comm)\n" + bodies + "#endif\n");
-  house.write("include/yotta/comm/engine/work_bodies.hpp", "#include \"yotta/comm/work.hpp\"\n");
+  house.write("include/yotta/comm/work.hpp", "#include \"yotta/comm/impl/work.ipp\"\n");
+  house.write("include/yotta/comm/impl/work.ipp", "#include \"yotta/comm/work.hpp\"\n");
   CHECK(include_circles(house.root()).empty());
-  SUBCASE("of two, through a third") {
-    house.write("include/yotta/comm/a.hpp", "#include \"yotta/comm/b.hpp\"\n");
-    house.write("include/yotta/comm/b.hpp",
-                "#if YOTTA_BODIES_OF(comm)\n#include \"yotta/comm/engine/c_bodies.hpp\"\n#endif\n");
-    CHECK(include_circles(house.root()).empty());
-    house.write("include/yotta/comm/engine/c_bodies.hpp", "#include \"yotta/comm/a.hpp\"\n");
-    CHECK(complains(include_circles(house.root()), "comm/a.hpp and comm/b.hpp include each other"));
+  house.write("include/yotta/comm/a.hpp", "#include \"yotta/comm/b.hpp\"\n");
+  house.write("include/yotta/comm/b.hpp", "#include \"yotta/comm/impl/b.ipp\"\n");
+  CHECK(include_circles(house.root()).empty());
+  house.write("include/yotta/comm/impl/b.ipp", "#include \"yotta/comm/a.hpp\"\n");
+  CHECK(complains(include_circles(house.root()), "comm/a.hpp and comm/b.hpp include each other"));
+}
+
+TEST_CASE("headers and the bodies that are compiled once have one form") {
+  check_none(bodies_elsewhere(project));
+  Sketch house;
+  const std::string end = "#ifndef YOTTA_COMPILED\n#include \"yotta/comm/impl/work.ipp\"\n#endif\n";
+  const std::string ipp = "#include \"yotta/comm/work.hpp\"\nYOTTA_INLINE void f() {}\n";
+  house.write("include/yotta/comm/work.hpp", "void f();\n\n" + end);
+  house.write("include/yotta/comm/impl/work.ipp", ipp);
+  CHECK(bodies_elsewhere(house.root()).empty());
+  SUBCASE("not included") {
+    house.write("include/yotta/comm/work.hpp", "void f();\n");
+    CHECK(complains(bodies_elsewhere(house.root()), "work.hpp: does not include its bodies"));
   }
-  SUBCASE("bodies outside of their section") {
-    house.write("include/yotta/comm/data.hpp", bodies);
-    CHECK(complains(include_circles(house.root()),
-                    "data.hpp:1: comm/engine/work_bodies.hpp outside"));
+  SUBCASE("not at the end") {
+    house.write("include/yotta/comm/work.hpp", end + "\nvoid f();\nvoid g();\n");
+    CHECK(complains(bodies_elsewhere(house.root()), "work.hpp: must end with its bodies"));
   }
-}
-
-TEST_CASE("what stands at the top of comm/ and device/ has several readers or a topic") {
-  check_none(lonely_headers(project, single_readers));
-  Sketch house;
-  house.write("include/yotta/comm/ring.hpp");
-  house.write("include/yotta/comm/collectives.hpp", "#include \"yotta/comm/ring.hpp\"\n");
-  house.write("course/a.cpp", "#include \"yotta/comm/collectives.hpp\"\n");
-  house.write("course/b.cpp", "#include \"yotta/comm/collectives.hpp\"\n");
-  CHECK(lonely_headers(house.root(), {}).empty());
-  house.write("include/yotta/device/mma.hpp");
-  CHECK(lonely_headers(house.root(), {}).empty());  // for users
-  house.write("include/yotta/nn/op.hpp", "#include \"yotta/device/mma.hpp\"\n");
-  CHECK(complains(lonely_headers(house.root(), {}),
-                  "mma.hpp is read by include/yotta/nn/op.hpp alone"));
-  CHECK(lonely_headers(house.root(), {{"device/mma.hpp", "a reason"}}).empty());
-  house.write("README.md", "| 04 | [mma](include/yotta/device/mma.hpp) |\n");
-  CHECK(lonely_headers(house.root(), {}).empty());
-}
-
-TEST_CASE("the top of a floor has few pages") {
-  check_none(crowded_floors(project, most_pages));
-  Sketch house;
-  house.write("include/yotta/comm/work.hpp");
-  house.write("include/yotta/comm/mesh.hpp");
-  house.write("include/yotta/comm/tcp/sockets.hpp");  // an engine room
-  house.write("include/yotta/nn/linear.hpp");         // another floor
-  CHECK(crowded_floors(house.root(), {{"comm", 2}}).empty());
-  CHECK(complains(crowded_floors(house.root(), {{"comm", 1}}), "comm has 2 pages, more than 1"));
-}
-
-TEST_CASE("who reads DDP, FSDP or the communicator meets few other pages of the book") {
-  check_none(long_closures(project, closures));
-  Sketch house;
-  house.write("include/yotta/core/tensor.hpp", std::string(10, '\n'));
-  house.write("include/yotta/core/cpu/packing.hpp", std::string(100, '\n'));
-  house.write("include/yotta/comm/work.hpp",
-              "#include \"yotta/core/cpu/packing.hpp\"\n#include \"yotta/core/tensor.hpp\"\n");
-  house.write("include/yotta/parallel/ddp.hpp",
-              "#include \"yotta/comm/work.hpp\"\n#include \"yotta/core/tensor.hpp\"\n"
-              "#if YOTTA_BODIES_OF(parallel)\n#include \"yotta/core/long.hpp\"\n#endif\n");
-  house.write("include/yotta/core/long.hpp", std::string(1000, '\n'));
-  CHECK(long_closures(house.root(), {{"parallel/ddp.hpp", 17}}).empty());
-  CHECK(complains(long_closures(house.root(), {{"parallel/ddp.hpp", 16}}),
-                  "parallel/ddp.hpp reaches 17 lines of the book, more than 16"));
-}
-
-TEST_CASE("no page of the book is longer than 300 lines, no component of an engine room than 600") {
-  check_none(long_headers(project));
-  Sketch house;
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += "//\n";
-  house.write("include/yotta/core/long.hpp", text);
-  house.write("include/yotta/core/cpu/longer.hpp", text + text);
-  CHECK(long_headers(house.root()).empty());
-  SUBCASE("book") {
-    house.write("include/yotta/core/long.hpp", text + "//\n");
-    CHECK(complains(long_headers(house.root()), "long.hpp has 301 lines"));
+  SUBCASE("in the compiled form too") {
+    house.write("include/yotta/comm/work.hpp", "\n#include \"yotta/comm/impl/work.ipp\"\n");
+    CHECK(complains(bodies_elsewhere(house.root()), "work.hpp: must end with its bodies"));
   }
-  SUBCASE("engine room") {
-    house.write("include/yotta/core/cpu/longer.hpp", text + text + "//\n");
-    CHECK(complains(long_headers(house.root()), "longer.hpp has 601 lines"));
+  SUBCASE("of another header") {
+    house.write("include/yotta/comm/data.hpp", "#include \"yotta/comm/impl/work.ipp\"\n");
+    CHECK(complains(bodies_elsewhere(house.root()), "holds another header's bodies"));
+  }
+  SUBCASE("without a mark") {
+    house.write("include/yotta/comm/impl/work.ipp",
+                "#include \"yotta/comm/work.hpp\"\nvoid f() {}\n");
+    CHECK(complains(bodies_elsewhere(house.root()), "work.ipp: defines nothing"));
+  }
+  SUBCASE("its header not first") {
+    house.write("include/yotta/comm/impl/work.ipp", "#include <a>\n" + ipp);
+    CHECK(complains(bodies_elsewhere(house.root()), "does not include its header first"));
+  }
+  SUBCASE("a mark in a header") {
+    house.write("include/yotta/comm/data.hpp", "YOTTA_INLINE void f() {}\n");
+    CHECK(complains(bodies_elsewhere(house.root()), "data.hpp: YOTTA_INLINE belongs into"));
   }
 }
 
@@ -1087,48 +767,22 @@ TEST_CASE("comments name files that are there") {
   }
 }
 
-TEST_CASE("every bodies section is compiled by the file of its unit") {
+TEST_CASE("bodies are compiled once") {
   check_none(bodies_left_out(project));
   Sketch house;
-  house.write("include/yotta/nn/op.hpp", "#if YOTTA_BODIES_OF(nn)\n#endif\n");
-  house.write("include/yotta/nn/linear.hpp", "#include \"yotta/nn/op.hpp\"\n");
-  house.write("include/yotta/comm/mpi/mpi.hpp", "#if YOTTA_BODIES_OF(mpi)\n#endif\n");
-  house.write("cmake/compiled/nn.cpp", "#include \"yotta/nn/linear.hpp\"\n");
-  house.write("cmake/compiled/mpi/mpi.cpp",
-              "#define YOTTA_COMPILING_mpi 1\n#include \"yotta/comm/mpi/mpi.hpp\"\n");
+  house.write("include/yotta/nn/impl/op.ipp");
+  house.write("include/yotta/device/impl/counted.ipp");
+  const std::string op = "#include \"yotta/nn/impl/op.ipp\"\n";
+  house.write("cmake/compiled/nn.cpp", op);
+  house.write("cmake/compiled/checked/device.cpp", "#include \"yotta/device/impl/counted.ipp\"\n");
   CHECK(bodies_left_out(house.root()).empty());
-  SUBCASE("no such unit") {
-    house.write("include/yotta/core/tensor.hpp", "#if YOTTA_BODIES_OF(core)\n#endif\n");
-    CHECK(complains(bodies_left_out(house.root()), "tensor.hpp: no file compiles the unit core"));
+  SUBCASE("never") {
+    house.write("cmake/compiled/nn.cpp");
+    CHECK(complains(bodies_left_out(house.root()), "nn/impl/op.ipp: no file of cmake/compiled"));
   }
-  SUBCASE("not reached") {
-    house.write("include/yotta/nn/linear.hpp", "");
-    CHECK(complains(bodies_left_out(house.root()), "op.hpp: cmake/compiled/nn.cpp does not reach"));
-  }
-  SUBCASE("reached in the bodies of another unit only") {
-    house.write("include/yotta/nn/linear.hpp",
-                "#if YOTTA_BODIES_OF(other)\n#include \"yotta/nn/op.hpp\"\n#endif\n");
-    house.write("cmake/compiled/other.cpp", "#include \"yotta/nn/linear.hpp\"\n");
-    CHECK(complains(bodies_left_out(house.root()), "op.hpp: cmake/compiled/nn.cpp does not reach"));
-  }
-}
-
-TEST_CASE("docs/architecture.md lists the parts of exercises that no unit compiles") {
-  check_none(parts_told_wrongly(project));
-  Sketch house;
-  house.write("include/yotta/comm/gossip.hpp",
-              "// exercise 32.1: a\n// end of exercise 32.1\n// exercise 32.2: b\n"
-              "#if YOTTA_BODIES_OF(comm)\n// exercise 32.3: c\n#endif\n");
-  const std::string title = "### What a tree without its source cannot hide\n";
-  house.write("docs/architecture.md", title + "- parts: 32.1 to 32.2;\n## More\n33.1\n");
-  CHECK(parts_told_wrongly(house.root()).empty());
-  SUBCASE("one too few") {
-    house.write("docs/architecture.md", title + "- 32.1.\n");
-    CHECK(complains(parts_told_wrongly(house.root()), "32.2 is in no compiled unit"));
-  }
-  SUBCASE("one too many") {
-    house.write("docs/architecture.md", title + "- 32.1, 32.2, 32.3\n");
-    CHECK(complains(parts_told_wrongly(house.root()), "lists 32.3, which a unit compiles"));
+  SUBCASE("twice") {
+    house.write("cmake/compiled/other.cpp", op);
+    CHECK(complains(bodies_left_out(house.root()), "nn/impl/op.ipp is compiled by"));
   }
 }
 

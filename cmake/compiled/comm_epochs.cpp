@@ -1,2 +1,2 @@
 // The bodies of jobs that go on when ranks die.
-#include "yotta/comm/epochs.hpp"
+#include "yotta/comm/impl/epochs.ipp"

@@ -1,2 +1,2 @@
 // The bodies of core/ that read JSON.
-#include "yotta/core/files/json.hpp"
+#include "yotta/core/files/impl/json.ipp"

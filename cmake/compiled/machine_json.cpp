@@ -1,2 +1,2 @@
 // The bodies of machine/ that read JSON.
-#include "yotta/machine/files/cluster_file.hpp"
+#include "yotta/machine/files/impl/cluster_file.ipp"

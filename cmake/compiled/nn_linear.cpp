@@ -1,3 +1,5 @@
-// The bodies of nn/op.hpp, nn/elementwise.hpp and nn/linear_ops.hpp.
-#include "yotta/nn/experts.hpp"
-#include "yotta/nn/linear_ops.hpp"
+// The bodies of nn/op.hpp, nn/elementwise.hpp, nn/linear_ops.hpp and nn/experts.hpp.
+#include "yotta/nn/impl/elementwise.ipp"
+#include "yotta/nn/impl/experts.ipp"
+#include "yotta/nn/impl/linear_ops.ipp"
+#include "yotta/nn/impl/op.ipp"

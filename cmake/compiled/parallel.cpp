@@ -1,14 +1,2 @@
-// The bodies of parallel/'s data parallelism: DDP, ZeRO, FSDP.
-#include "yotta/parallel/async_diloco.hpp"
-#include "yotta/parallel/ddp.hpp"
-#include "yotta/parallel/diloco.hpp"
-#include "yotta/parallel/fsdp.hpp"
-#include "yotta/parallel/gradient_noise.hpp"
-#include "yotta/parallel/gossip_diloco.hpp"
-#include "yotta/parallel/hogwild.hpp"
-#include "yotta/parallel/hsdp.hpp"
-#include "yotta/parallel/hsdp_cost.hpp"
-#include "yotta/parallel/latency_wall.hpp"
-#include "yotta/parallel/naive_fsdp.hpp"
-#include "yotta/parallel/tied_parameters.hpp"
-#include "yotta/parallel/zero.hpp"
+// The bodies of parallel/'s pictures.
+#include "yotta/parallel/impl/pipeline_picture.ipp"

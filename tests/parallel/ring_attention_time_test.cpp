@@ -11,15 +11,15 @@ namespace {
 
 constexpr int64_t B = 1, H = 4, Hkv = 2, d = 8;
 
-struct Times {
+struct RingTimes {
   double forward = 0, backward = 0;                   // of all ranks, s
   std::vector<double> forward_flops, backward_flops;  // by rank
 };
 
 // Ring attention on `each` tokens per rank, forward alone and forward and backward.
-Times times(const Cluster& cluster, int ranks, int64_t each, ChunkOrder order,
-            DType dtype = DType::f32) {
-  Times out;
+RingTimes times(const Cluster& cluster, int ranks, int64_t each, ChunkOrder order,
+                DType dtype = DType::f32) {
+  RingTimes out;
   for (const bool both : {false, true}) {
     const Timed run = run_on(cluster, ranks, [&](Communicator& cp) {
       const DeviceScope meta(Device::meta);
@@ -55,7 +55,7 @@ TEST_CASE(
     // the bandwidth at which a hop takes just as long as a step
     const double bandwidth = rate * 4 * Hkv / (H * each);
     CHECK(ring_hidden_tokens(rate, bandwidth, 4, H, Hkv) == each);
-    const Times run = times(ideal(ranks, rate, bandwidth), ranks, each, ChunkOrder::zigzag);
+    const RingTimes run = times(ideal(ranks, rate, bandwidth), ranks, each, ChunkOrder::zigzag);
     CAPTURE(ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       const auto r = static_cast<size_t>(rank);
@@ -69,7 +69,7 @@ TEST_CASE("with too slow a link each step takes as long as its hop") {
   const int64_t each = 32, n = each / 2;
   for (const int ranks : {2, 4, 8}) {
     const double bandwidth = rate * 4 * Hkv / (H * each) / 3;
-    const Times run = times(ideal(ranks, rate, bandwidth), ranks, each, ChunkOrder::zigzag);
+    const RingTimes run = times(ideal(ranks, rate, bandwidth), ranks, each, ChunkOrder::zigzag);
     // the last step: two blocks of n x n, 4 d FLOPs a score, and two merges
     const double last = static_cast<double>(2 * (4 * B * H * d * n * n + B * H * n * (3 * d + 8)));
     CHECK(equal(run.forward, (ranks - 1) * hop_seconds(each, bandwidth) + last / rate));
@@ -82,8 +82,8 @@ TEST_CASE(
   const int64_t each = 64;
   for (const int ranks : {2, 4, 8}) {
     const Cluster fast = ideal(ranks, rate);
-    const Times contiguous = times(fast, ranks, each, ChunkOrder::contiguous);
-    const Times zigzag = times(fast, ranks, each, ChunkOrder::zigzag);
+    const RingTimes contiguous = times(fast, ranks, each, ChunkOrder::contiguous);
+    const RingTimes zigzag = times(fast, ranks, each, ChunkOrder::zigzag);
     const auto last = static_cast<size_t>(ranks - 1);
     CHECK(equal(contiguous.forward, contiguous.forward_flops[last] / rate));
     // Against zig-zag, (2 cp - 1) / cp: nearly twice as slow for many ranks. Merges blur it by 2 in

@@ -107,14 +107,7 @@ constexpr double all_to_all_pairwise_seconds(int p, double bytes, AlphaBeta link
 // Reference: Rajbhandari et al. (2022), DeepSpeed-MoE, section 5.2 (hierarchical all-to-all).
 
 // `columns` columns of row 0, of row 1, ... -> `rows` numbers of column 0, of column 1, ...
-YOTTA_API std::vector<int64_t> transposed_counts(Counts counts, int rows, int columns);
-
-// in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it. g: ranks per node.
-YOTTA_API void all_to_all_v_hierarchical(Channel& channel, ConstData in, Counts in_counts, Data out,
-                                         Counts out_counts, int g, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(comm)
-std::vector<int64_t> transposed_counts(Counts counts, int rows, int columns) {
+inline std::vector<int64_t> transposed_counts(Counts counts, int rows, int columns) {
   std::vector<int64_t> result;
   for (int c = 0; c < columns; ++c)
     for (int r = 0; r < rows; ++r) result.push_back(counts[static_cast<size_t>(r * columns + c)]);
@@ -145,8 +138,9 @@ inline Tensor transposed_runs(ConstData from, Counts counts, int rows, int colum
   return result;
 }
 
-void all_to_all_v_hierarchical(Channel& channel, ConstData in, Counts in_counts, Data out,
-                               Counts out_counts, int g, Where where) {
+// in_counts[j] numbers of `in` go to rank j, out_counts[j] come from it. g: ranks per node.
+inline void all_to_all_v_hierarchical(Channel& channel, ConstData in, Counts in_counts, Data out,
+                                      Counts out_counts, int g, Where where = Where::current()) {
   const int p = channel.size(), rank = channel.rank();
   expect_equal_nodes("all_to_all_v", p, g, where);
   const int k = p / g;
@@ -161,7 +155,6 @@ void all_to_all_v_hierarchical(Channel& channel, ConstData in, Counts in_counts,
   all_to_all_v_pairwise(between, transposed_runs(passed, from, g, k),
                         row_sums(transposed_counts(from, g, k), k), out, row_sums(out_counts, k));
 }
-#endif  // YOTTA_BODIES
 
 // Exact cost: what rank `rank` sends if rank i has counts[i * p + j] numbers for rank j.
 inline Sent all_to_all_v_hierarchical_sent(int p, int rank, Counts counts, int64_t width, int g) {

@@ -60,15 +60,7 @@ struct PartRing {
 };
 
 // all_gather_ring in several rings of equal length at once. Each rank's own parts are in `out`.
-YOTTA_API void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data out);
-
-// reduce_scatter_ring in several rings of equal length at once: the sum of this rank's part in ring
-// i goes to results[i], which may be that part of `in`.
-YOTTA_API void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, ConstData in,
-                                    std::span<const Data> results, ReduceOp op);
-
-#if YOTTA_BODIES_OF(comm)
-void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data out) {
+inline void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data out) {
   const auto part = [&](const PartRing& ring, int place) {
     return out.part(ring.part(place).begin, ring.part(place).end);
   };
@@ -83,8 +75,10 @@ void all_gather_rings(Channel& channel, std::span<const PartRing> rings, Data ou
   }
 }
 
-void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, ConstData in,
-                          std::span<const Data> results, ReduceOp op) {
+// reduce_scatter_ring in several rings of equal length at once: the sum of this rank's part in ring
+// i goes to results[i], which may be that part of `in`.
+inline void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, ConstData in,
+                                 std::span<const Data> results, ReduceOp op) {
   const auto part = [&](const PartRing& ring, int place) {
     return in.part(ring.part(place).begin, ring.part(place).end);
   };
@@ -112,7 +106,6 @@ void reduce_scatter_rings(Channel& channel, std::span<const PartRing> rings, Con
   }
   for (size_t i = 0; i < rings.size(); ++i) copy_data(sums[i], results[i]);
 }
-#endif  // YOTTA_BODIES
 
 // ---- one ring per card -------------------------------------------------------------------------
 
@@ -146,25 +139,7 @@ struct RailRings {
 };
 
 // The rings of a rank, with their parts of n elements. Errors: no such nodes or cards.
-YOTTA_API std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n,
-                                           Where where);
-
-// Rank r ends with chunk r of the sum; `out` may be chunk r of `in` itself. node, rails: as in
-// RailRings.
-YOTTA_API void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceOp op,
-                                         int node, int rails = 0, Where where = Where::current());
-
-// Every rank ends with all n elements; `in` is this rank's chunk, and may lie in its place in
-// `out`.
-YOTTA_API void all_gather_multi_rail(Channel& channel, ConstData in, Data out, int node,
-                                     int rails = 0, Where where = Where::current());
-
-// Every rank ends with the sum of all ranks' n elements, in place.
-YOTTA_API void all_reduce_multi_rail(Channel& channel, Data data, ReduceOp op, int node,
-                                     int rails = 0, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(comm)
-std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n, Where where) {
+inline std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n, Where where) {
   if (rails.node < 1 || rails.rails < 0)
     fail(where, "multi-rail rings need nodes of 1 rank or more and 0 rails or more, not {} and {}",
          rails.node, rails.rails);
@@ -179,8 +154,10 @@ std::vector<PartRing> rail_rings(const RailRings& rails, int rank, int64_t n, Wh
   return rings;
 }
 
-void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceOp op, int node,
-                               int rails, Where where) {
+// Rank r ends with chunk r of the sum; `out` may be chunk r of `in` itself. node, rails: as in
+// RailRings.
+inline void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceOp op,
+                                      int node, int rails = 0, Where where = Where::current()) {
   const RailRings shape{channel.size(), node, rails};
   const std::vector<PartRing> rings = rail_rings(shape, channel.rank(), in.count, where);
   std::vector<Data> results;
@@ -189,20 +166,22 @@ void reduce_scatter_multi_rail(Channel& channel, ConstData in, Data out, ReduceO
   reduce_scatter_rings(channel, rings, in, results, op);
 }
 
-void all_gather_multi_rail(Channel& channel, ConstData in, Data out, int node, int rails,
-                           Where where) {
+// Every rank ends with all n elements; `in` is this rank's chunk, and may lie in its place in
+// `out`.
+inline void all_gather_multi_rail(Channel& channel, ConstData in, Data out, int node, int rails = 0,
+                                  Where where = Where::current()) {
   const RailRings shape{channel.size(), node, rails};
   copy_data(in, out.chunk(channel.rank(), channel.size()));
   all_gather_rings(channel, rail_rings(shape, channel.rank(), out.count, where), out);
 }
 
-void all_reduce_multi_rail(Channel& channel, Data data, ReduceOp op, int node, int rails,
-                           Where where) {
+// Every rank ends with the sum of all ranks' n elements, in place.
+inline void all_reduce_multi_rail(Channel& channel, Data data, ReduceOp op, int node, int rails = 0,
+                                  Where where = Where::current()) {
   const Data mine = data.chunk(channel.rank(), channel.size());
   reduce_scatter_multi_rail(channel, data, mine, op, node, rails, where);
   all_gather_multi_rail(channel, mine, data, node, rails, where);
 }
-#endif  // YOTTA_BODIES
 
 // ---- cost --------------------------------------------------------------------------------------
 

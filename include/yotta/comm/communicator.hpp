@@ -50,88 +50,86 @@ class Communicator {
   Communicator() = default;  // of no rank: what split returns to ranks that are not members
   explicit Communicator(std::shared_ptr<Group> group) : group_(std::move(group)) {}
 
-  YOTTA_API int rank(Where where = Where::current()) const;
-  YOTTA_API int size(Where where = Where::current()) const;
+  int rank(Where where = Where::current()) const;
+  int size(Where where = Where::current()) const;
   bool is_member() const { return group_ != nullptr; }
   // Ranks of the world, by rank of this communicator.
-  YOTTA_API const std::vector<int>& members(Where where = Where::current()) const;
+  const std::vector<int>& members(Where where = Where::current()) const;
 
   // The same communicator, which timelines call `name` from now on. Until then the second split of
   // the world is "split 2 of world". An empty communicator stays without a name.
-  YOTTA_API Communicator named(std::string_view name) const;
-  YOTTA_API std::string_view name(Where where = Where::current()) const;
+  Communicator named(std::string_view name) const;
+  std::string_view name(Where where = Where::current()) const;
 
   // One to one. tag >= 0; both sides name the same count and type. send() copies and returns (with
   // RunOptions::buffered_sends false it waits for the receiver); the others wait.
-  YOTTA_API void send(ConstData data, int to, int tag = 0, Where where = Where::current()) const;
-  YOTTA_API void recv(Data data, int from, int tag = 0, Where where = Where::current()) const;
+  void send(ConstData data, int to, int tag = 0, Where where = Where::current()) const;
+  void recv(Data data, int from, int tag = 0, Where where = Where::current()) const;
   // Both at once: ranks that all send first do not deadlock. `outgoing` leaves for `to`, `incoming`
   // arrives from `from`.
-  YOTTA_API void send_recv(ConstData outgoing, int to, Data incoming, int from, int tag = 0,
-                           Where where = Where::current()) const;
-  YOTTA_API Work send_async(ConstData data, int to, int tag = 0,
-                            Where where = Where::current()) const;
-  YOTTA_API Work recv_async(Data data, int from, int tag = 0, Where where = Where::current()) const;
+  void send_recv(ConstData outgoing, int to, Data incoming, int from, int tag = 0,
+                 Where where = Where::current()) const;
+  Work send_async(ConstData data, int to, int tag = 0, Where where = Where::current()) const;
+  Work recv_async(Data data, int from, int tag = 0, Where where = Where::current()) const;
 
   // All together, in the same order on every rank.
-  YOTTA_API void broadcast(Data data, int root, CommOptions options = {},
-                           Where where = Where::current()) const;
-  YOTTA_API Work broadcast_async(Data data, int root, CommOptions options = {},
-                                 Where where = Where::current()) const;
-  YOTTA_API void reduce(Data data, int root, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+  void broadcast(Data data, int root, CommOptions options = {},
+                 Where where = Where::current()) const;
+  Work broadcast_async(Data data, int root, CommOptions options = {},
+                       Where where = Where::current()) const;
+  void reduce(Data data, int root, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+              Where where = Where::current()) const;
+  Work reduce_async(Data data, int root, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+                    Where where = Where::current()) const;
+  void all_reduce(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+                  Where where = Where::current()) const;
+  Work all_reduce_async(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
                         Where where = Where::current()) const;
-  YOTTA_API Work reduce_async(Data data, int root, ReduceOp op = ReduceOp::sum,
-                              CommOptions options = {}, Where where = Where::current()) const;
-  YOTTA_API void all_reduce(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-                            Where where = Where::current()) const;
-  YOTTA_API Work all_reduce_async(Data data, ReduceOp op = ReduceOp::sum, CommOptions options = {},
-                                  Where where = Where::current()) const;
-  YOTTA_API void reduce_scatter(Data out, ConstData in, ReduceOp op = ReduceOp::sum,
-                                CommOptions options = {}, Where where = Where::current()) const;
-  YOTTA_API Work reduce_scatter_async(Data out, ConstData in, ReduceOp op = ReduceOp::sum,
-                                      CommOptions options = {},
-                                      Where where = Where::current()) const;
-  YOTTA_API void all_gather(Data out, ConstData in, CommOptions options = {},
-                            Where where = Where::current()) const;
-  YOTTA_API Work all_gather_async(Data out, ConstData in, CommOptions options = {},
-                                  Where where = Where::current()) const;
-  YOTTA_API void all_to_all(Data out, ConstData in, CommOptions options = {},
-                            Where where = Where::current()) const;
-  YOTTA_API Work all_to_all_async(Data out, ConstData in, CommOptions options = {},
-                                  Where where = Where::current()) const;
+  void reduce_scatter(Data out, ConstData in, ReduceOp op = ReduceOp::sum, CommOptions options = {},
+                      Where where = Where::current()) const;
+  Work reduce_scatter_async(Data out, ConstData in, ReduceOp op = ReduceOp::sum,
+                            CommOptions options = {}, Where where = Where::current()) const;
+  void all_gather(Data out, ConstData in, CommOptions options = {},
+                  Where where = Where::current()) const;
+  Work all_gather_async(Data out, ConstData in, CommOptions options = {},
+                        Where where = Where::current()) const;
+  void all_to_all(Data out, ConstData in, CommOptions options = {},
+                  Where where = Where::current()) const;
+  Work all_to_all_async(Data out, ConstData in, CommOptions options = {},
+                        Where where = Where::current()) const;
   // Counts by rank: in_counts[j] elements go to rank j, out_counts[j] come from it.
-  YOTTA_API void all_to_all_v(Data out, Counts out_counts, ConstData in, Counts in_counts,
-                              CommOptions options = {}, Where where = Where::current()) const;
-  YOTTA_API Work all_to_all_v_async(Data out, Counts out_counts, ConstData in, Counts in_counts,
-                                    CommOptions options = {}, Where where = Where::current()) const;
+  void all_to_all_v(Data out, Counts out_counts, ConstData in, Counts in_counts,
+                    CommOptions options = {}, Where where = Where::current()) const;
+  Work all_to_all_v_async(Data out, Counts out_counts, ConstData in, Counts in_counts,
+                          CommOptions options = {}, Where where = Where::current()) const;
   // On ranks other than the root `out` may be empty if p divides n; else it has n elements and no
   // address.
-  YOTTA_API void gather(Data out, ConstData in, int root, CommOptions options = {},
-                        Where where = Where::current()) const;
-  YOTTA_API Work gather_async(Data out, ConstData in, int root, CommOptions options = {},
-                              Where where = Where::current()) const;
+  void gather(Data out, ConstData in, int root, CommOptions options = {},
+              Where where = Where::current()) const;
+  Work gather_async(Data out, ConstData in, int root, CommOptions options = {},
+                    Where where = Where::current()) const;
   // On ranks other than the root the same holds for `in`.
-  YOTTA_API void scatter(Data out, ConstData in, int root, CommOptions options = {},
-                         Where where = Where::current()) const;
-  YOTTA_API Work scatter_async(Data out, ConstData in, int root, CommOptions options = {},
-                               Where where = Where::current()) const;
-  YOTTA_API void barrier(CommOptions options = {}, Where where = Where::current()) const;
-  YOTTA_API Work barrier_async(CommOptions options = {}, Where where = Where::current()) const;
+  void scatter(Data out, ConstData in, int root, CommOptions options = {},
+               Where where = Where::current()) const;
+  Work scatter_async(Data out, ConstData in, int root, CommOptions options = {},
+                     Where where = Where::current()) const;
+  void barrier(CommOptions options = {}, Where where = Where::current()) const;
+  Work barrier_async(CommOptions options = {}, Where where = Where::current()) const;
 
   // Runs a collective of your own, by all ranks of the group.
-  YOTTA_API void collective(const char* name, const CollectiveBody& body,
-                            Where where = Where::current()) const;
-  YOTTA_API Work collective_async(const char* name, const CollectiveBody& body,
-                                  Where where = Where::current()) const;
+  void collective(const char* name, const CollectiveBody& body,
+                  Where where = Where::current()) const;
+  Work collective_async(const char* name, const CollectiveBody& body,
+                        Where where = Where::current()) const;
 
   // Ranks that give the same color form a communicator, ordered by key, then by rank. color < 0:
   // none. All ranks of this communicator must call.
-  YOTTA_API Communicator split(int color, int key, Where where = Where::current()) const;
+  Communicator split(int color, int key, Where where = Where::current()) const;
 
   // A communicator over these chips. Only this rank, the first, really runs; the others are assumed
   // to do the same (engine/mirrored.hpp). No other rank need call.
-  YOTTA_API Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const;
-  YOTTA_API bool is_mirrored(Where where = Where::current()) const;
+  Communicator mirrored(std::vector<int> chips, Where where = Where::current()) const;
+  bool is_mirrored(Where where = Where::current()) const;
 
  private:
   std::shared_ptr<Group> group_;
@@ -155,11 +153,11 @@ inline int axis_rank(const Communicator& axis) { return axis.is_member() ? axis.
 
 // One number from each rank, summed for all: a loss, the squares of a norm. All ranks call. With
 // one rank the result is `mine`.
-YOTTA_API double sum_over(const Communicator& axis, double mine, const char* label,
-                          Where where = Where::current());
+double sum_over(const Communicator& axis, double mine, const char* label,
+                Where where = Where::current());
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(comm)
-#include "yotta/comm/engine/communicator_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/impl/communicator.ipp"
+#endif

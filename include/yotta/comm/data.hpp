@@ -23,8 +23,8 @@
 namespace yotta {
 
 // Elements [begin, end) of `count`; chunk i of p. The checks are inline, the errors are not.
-[[noreturn]] YOTTA_API void fail_part(int64_t begin, int64_t end, int64_t count, Where where);
-[[noreturn]] YOTTA_API void fail_chunk(int64_t i, int64_t p, Where where);
+[[noreturn]] void fail_part(int64_t begin, int64_t end, int64_t count, Where where);
+[[noreturn]] void fail_chunk(int64_t i, int64_t p, Where where);
 inline void expect_part(int64_t begin, int64_t end, int64_t count, Where where) {
   if (begin < 0 || end < begin || count < end) fail_part(begin, end, count, where);
 }
@@ -104,19 +104,19 @@ struct Data {
 };
 
 // Throws if what is sent and what arrives lie in the same memory.
-YOTTA_API void expect_apart(ConstData out, ConstData in, Where where);
+void expect_apart(ConstData out, ConstData in, Where where);
 
 // to = from; same count, type and device.
-YOTTA_API void copy_data(ConstData from, Data to);
+void copy_data(ConstData from, Data to);
 
 // to = to (op) from, element by element. A clock charges it to the lane it runs on.
-YOTTA_API void reduce_into(Data to, ConstData from, ReduceOp op);
+void reduce_into(Data to, ConstData from, ReduceOp op);
 
 // data = data / p: what turns a sum over p ranks into a mean. Integers round towards zero.
-YOTTA_API void divide(Data data, int p);
+void divide(Data data, int p);
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(comm_data)
-#include "yotta/comm/engine/data_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/impl/data.ipp"
+#endif

@@ -34,12 +34,6 @@
 
 #include "yotta/comm/communicator.hpp"
 
-#if YOTTA_BODIES_OF(comm_timed)
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#endif  // YOTTA_BODIES
-
 namespace yotta {
 
 enum class Axis : uint8_t { tp, cp, pp, ep, dp_shard, dp_replicate };
@@ -91,18 +85,18 @@ constexpr int coordinate(const MeshShape& shape, int rank, Axis axis) {
 }
 
 // "tp 2 x fsdp 4": the axes that split something.
-YOTTA_API std::string describe(const MeshShape& shape);
+std::string describe(const MeshShape& shape);
 
 // Throws unless the shape has exactly `ranks` ranks. The message suggests the nearest shape that
 // has, among those that work.
 using MeshWorks = std::function<bool(const MeshShape&)>;  // empty: every shape works
-YOTTA_API void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current(),
-                           const MeshWorks& works = {});
+void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current(),
+                 const MeshWorks& works = {});
 
 // That nearest shape: it needs the fewest doublings and halvings of sizes in all. Among equals the
 // outer axes change, because they are the cheapest to change.
-YOTTA_API std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ranks,
-                                                const MeshWorks& works = {});
+std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ranks,
+                                      const MeshWorks& works = {});
 
 // How attention crosses cp: keys and values go round the ring, or heads are exchanged for tokens.
 enum class ContextParallel : uint8_t { ring, ulysses };
@@ -136,11 +130,11 @@ struct LayerAxes {
 
 class Mesh {
  public:
-  YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current());
+  Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current());
   // One live rank per stage of pp, at coordinate 0 of the other axes: `stages` are these, and stage
   // s is on chip s stride(shape, Axis::pp). The others are their images (Communicator::mirrored).
-  YOTTA_API static Mesh mirrored(const Communicator& stages, const MeshShape& shape,
-                                 Where where = Where::current());
+  static Mesh mirrored(const Communicator& stages, const MeshShape& shape,
+                       Where where = Where::current());
 
   const MeshShape& shape() const { return shape_; }
   int size(Axis axis) const { return shape_[axis]; }
@@ -158,15 +152,14 @@ class Mesh {
 
   // The ranks that differ from this one only along these axes, by rank. All ranks of the world must
   // call. Of a mirrored mesh, where nothing can be summed, pp with other axes gives an empty one.
-  YOTTA_API Communicator along(std::span<const Axis> axes, Where where = Where::current()) const;
+  Communicator along(std::span<const Axis> axes, Where where = Where::current()) const;
   Communicator along(std::initializer_list<Axis> axes, Where where = Where::current()) const {
     return along(std::span<const Axis>(axes.begin(), axes.size()), where);
   }
 
  private:
-  YOTTA_API Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored,
-                 Where where);
-  YOTTA_API std::string name_of(std::span<const Axis> axes) const;
+  Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored, Where where);
+  std::string name_of(std::span<const Axis> axes) const;
 
   Communicator world_;
   MeshShape shape_;
@@ -176,111 +169,8 @@ class Mesh {
   Communicator dp_;
 };
 
-#if YOTTA_BODIES_OF(comm_timed)
-Mesh::Mesh(const Communicator& world, const MeshShape& shape, Where where)
-    : Mesh((expect_mesh(shape, world.size(where), where), world), shape, world.rank(), false,
-           where) {}
-
-Mesh Mesh::mirrored(const Communicator& stages, const MeshShape& shape, Where where) {
-  if (stages.size(where) != shape.pp)
-    fail(where, "{} needs {} live ranks, one per stage of pp, not {}", describe(shape), shape.pp,
-         stages.size());
-  return {stages, shape, stages.rank() * stride(shape, Axis::pp), true, where};
-}
-
-Mesh::Mesh(const Communicator& world, const MeshShape& shape, int rank, bool is_mirrored,
-           Where where)
-    : world_(world), shape_(shape), rank_(rank), is_mirrored_(is_mirrored) {
-  for (const Axis axis : all_axes) axes_[static_cast<size_t>(axis)] = along({axis}, where);
-  // On a mirrored mesh nothing is sent over this communicator, so its links need not be equal.
-  CostSink* const clock = std::exchange(context().clock, is_mirrored ? nullptr : context().clock);
-  dp_ = along({Axis::ep, Axis::dp_shard, Axis::dp_replicate}, where);
-  context().clock = clock;
-}
-
-Communicator Mesh::along(std::span<const Axis> axes, Where where) const {
-  const bool has_pp = std::find(axes.begin(), axes.end(), Axis::pp) != axes.end();
-  if (is_mirrored_ && has_pp && axes.size() > 1) return {};
-  std::vector<int> members = {rank_};  // and its images
-  int inside = 0;                      // what its coordinates along these axes add to its number
-  for (const Axis axis : axes) {
-    inside += coordinate(axis) * stride(shape_, axis);
-    const size_t before = members.size();
-    for (int i = 1; i < size(axis); ++i)
-      for (size_t at = 0; at < before; ++at)
-        members.push_back(members[at] + i * stride(shape_, axis));
-  }
-  const bool are_alive = !is_mirrored_ || has_pp;
-  const Communicator made = are_alive ? world_.split(rank_ - inside, inside, where)
-                                      : world_.mirrored(std::move(members), where);
-  return made.named(name_of(axes));
-}
-
-// "tp", "cp+fsdp": the axes that split something. If none does, all of them but ep, which only a
-// mixture of experts has.
-std::string Mesh::name_of(std::span<const Axis> axes) const {
-  std::string all, split;
-  const auto add = [](std::string& text, Axis axis) {
-    text += fmt::format("{}{}", text.empty() ? "" : "+", short_name(axis));
-  };
-  for (const Axis axis : axes) {
-    if (axis != Axis::ep || axes.size() == 1) add(all, axis);
-    if (size(axis) > 1) add(split, axis);
-  }
-  return split.empty() ? all : split;
-}
-
-std::string describe(const MeshShape& shape) {
-  std::string text;
-  for (const Axis axis : all_axes)
-    if (shape[axis] != 1)
-      text += fmt::format("{}{} {}", text.empty() ? "" : " x ", short_name(axis), shape[axis]);
-  return text.empty() ? "1 rank" : text;
-}
-
-std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ranks, const MeshWorks& works) {
-  std::vector<int> divisors;
-  for (int size = 1; int64_t{size} * size <= ranks; ++size)
-    if (ranks % size == 0) divisors.insert(divisors.end(), {size, ranks / size});
-  MeshShape tried;
-  std::optional<MeshShape> best;
-  double least = std::numeric_limits<double>::infinity();
-  const std::function<void(size_t, int, double)> choose = [&](size_t at, int left, double sum) {
-    for (const int size : divisors) {
-      if (left % size != 0 || (at + 1 == all_axes.size() && size != left)) continue;
-      const double price = 1.04 - 0.01 * static_cast<double>(at);
-      const double change = std::abs(std::log2(static_cast<double>(size) / wanted[all_axes[at]]));
-      const double total = sum + price * change;
-      if (total >= least) continue;
-      tried[all_axes[at]] = size;
-      if (at + 1 < all_axes.size())
-        choose(at + 1, left / size, total);
-      else if (!works || works(tried))
-        least = total, best = tried;
-    }
-  };
-  choose(0, ranks, 0);
-  return best;
-}
-
-void expect_mesh(const MeshShape& shape, int ranks, Where where, const MeshWorks& works) {
-  for (const Axis axis : all_axes)
-    if (shape[axis] < 1)
-      fail(where, "{} is {}; every axis has at least one rank", short_name(axis), shape[axis]);
-  if (shape.ranks() == ranks) return;
-  const std::optional<MeshShape> nearest = nearest_mesh(shape, ranks, works);
-  const auto count = [](int64_t n) { return fmt::format("{} rank{}", n, n == 1 ? "" : "s"); };
-  const std::string splits =
-      shape.ranks() == 1 ? "a layout that splits nothing has " : describe(shape) + " makes ";
-  const std::string other =
-      works && works(shape) ? fmt::format("{} works on {}", describe(shape), count(shape.ranks()))
-                            : "take another number";
-  fail(where, "{}{}, but there {} {}: the sizes of the axes multiply to the number of ranks. {}",
-       splits, count(shape.ranks()), ranks == 1 ? "is" : "are", ranks,
-       nearest ? "The nearest that does: " + describe(*nearest)
-               : fmt::format("No layout of {} works here; {}", count(ranks), other));
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/impl/mesh.ipp"
+#endif

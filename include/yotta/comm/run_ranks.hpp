@@ -43,7 +43,7 @@ class RunObserver {
   virtual void timed(const Trace& trace, const std::string& machine) = 0;
 };
 // The observer of this process's runs, or null. It does not see runs that a rank's code starts.
-YOTTA_API RunObserver*& run_observer();
+RunObserver*& run_observer();
 
 // What every rank runs.
 using RankBody = std::function<void(Communicator&)>;
@@ -67,13 +67,12 @@ class RankHost {
                                       Where where) = 0;
 };
 // Who runs the ranks of this process's runs; null: threads. A run on a clock stays on threads.
-YOTTA_API RankHost*& rank_host();
+RankHost*& rank_host();
 
 // body(world) on n ranks: threads, or processes where a RankHost is set. Returns each rank's
 // report, by rank.
-YOTTA_API std::vector<RankReport> run_ranks(int n, const RankBody& body,
-                                            const RunOptions& options = {},
-                                            Where where = Where::current());
+std::vector<RankReport> run_ranks(int n, const RankBody& body, const RunOptions& options = {},
+                                  Where where = Where::current());
 
 // What every RankHost needs, and every test of a transport.
 class ThreadWorld;
@@ -81,7 +80,7 @@ class Transport;
 
 namespace detail {
 // Does a rank's code run on this thread? True for as long as an InsideRank lives.
-YOTTA_API bool& is_inside_rank();
+bool& is_inside_rank();
 class InsideRank {
  public:
   InsideRank() : before_(std::exchange(is_inside_rank(), true)) {}
@@ -93,17 +92,17 @@ class InsideRank {
   bool before_;
 };
 // How many threads a rank may compute with if n ranks share this computer.
-YOTTA_API int default_threads(int ranks);
+int default_threads(int ranks);
 // Rethrows the root cause: the error of the rank that failed first, or else of the lowest that did.
-YOTTA_API void rethrow_root_cause(const std::vector<RankReport>& reports, int first, Where where);
+void rethrow_root_cause(const std::vector<RankReport>& reports, int first, Where where);
 // Runs one rank on its own thread. `transport` is that of a rank of the world, or built upon it.
-YOTTA_API void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
-                        const std::shared_ptr<Transport>& transport, const RankBody& body,
-                        const RunOptions& options, RankReport& report, Where where);
+void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
+              const std::shared_ptr<Transport>& transport, const RankBody& body,
+              const RunOptions& options, RankReport& report, Where where);
 }  // namespace detail
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(comm)
-#include "yotta/comm/engine/run_ranks_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/impl/run_ranks.ipp"
+#endif

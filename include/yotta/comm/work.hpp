@@ -25,21 +25,21 @@ inline namespace YOTTA_FORM {
 class [[nodiscard]] Work {
  public:
   Work() = default;  // nothing in flight: done
-  YOTTA_API Work(std::shared_ptr<Engine> engine, std::shared_ptr<InFlightOp> op);
-  YOTTA_API Work(Work&& other) noexcept;
-  YOTTA_API Work& operator=(Work&& other);
-  YOTTA_API ~Work();
+  Work(std::shared_ptr<Engine> engine, std::shared_ptr<InFlightOp> op);
+  Work(Work&& other) noexcept;
+  Work& operator=(Work&& other);
+  ~Work();
 
   // Blocks until it is done; its buffers are the caller's again. Throws what went wrong in flight.
-  YOTTA_API void wait(Where where = Where::current());
+  void wait(Where where = Where::current());
   // Is it done? Makes progress on what is in flight. If it returns true, no wait() is needed.
   // Returns at once; a rank that has done nothing but ask for a whole second sleeps up to 10 ms
   // here. Throws what wait() would throw: Deadlock, Timeout, PeerFailed.
-  YOTTA_API bool done(Where where = Where::current());
+  bool done(Where where = Where::current());
 
  private:
-  YOTTA_API void see();
-  YOTTA_API void drop();
+  void see();
+  void drop();
 
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<InFlightOp> op_;
@@ -49,6 +49,6 @@ class [[nodiscard]] Work {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(comm)
-#include "yotta/comm/engine/work_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/impl/work.ipp"
+#endif

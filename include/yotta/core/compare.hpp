@@ -27,33 +27,14 @@ struct Verdict {
 
 // Equal means |actual - expected| <= tolerance * (1 + |expected|) for every element; a NaN is
 // unequal.
-YOTTA_API Verdict compare(std::span<const double> actual, std::span<const double> expected,
-                          double tolerance, const Clues& clues = {});
+Verdict compare(std::span<const double> actual, std::span<const double> expected, double tolerance,
+                const Clues& clues = {});
 
 // The same for tensors of any type, which must agree in shape.
-YOTTA_API Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance,
-                          Clues clues = {});
-
-#if YOTTA_BODIES_OF(core)
-
-Verdict compare(std::span<const double> actual, std::span<const double> expected, double tolerance,
-                const Clues& clues) {
-  if (actual.size() != expected.size())
-    return {false, fmt::format("{} has {} elements, expected {}", clues.what, actual.size(),
-                               expected.size())};
-  const MismatchDiagnosis diagnosis(actual, expected, tolerance, clues);
-  if (!diagnosis.found()) return {};
-  return {false, fmt::format("{}: {}{}", clues.what, diagnosis.explain(), diagnosis.worst())};
-}
-
-Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance, Clues clues) {
-  if (actual.shape() != expected.shape())
-    return {false, fmt::format("{} is {}, expected {}", clues.what, actual.describe(),
-                               expected.describe())};
-  if (clues.shape.empty()) clues.shape = expected.shape();
-  return compare(actual.values(), expected.values(), tolerance, clues);
-}
-
-#endif  // YOTTA_BODIES
+Verdict compare(const Tensor& actual, const Tensor& expected, double tolerance, Clues clues = {});
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/compare.ipp"
+#endif

@@ -36,7 +36,7 @@ struct MessageCost {
 };
 
 // The same text, kept until the program ends: for names that events and messages refer to.
-YOTTA_API std::string_view kept(std::string_view text);
+std::string_view kept(std::string_view text);
 
 // A time span of a run, in seconds since its start, and the event that took it. A message carries
 // one.
@@ -96,16 +96,16 @@ struct RankContext {
   CostSink* clock = nullptr;
   int lane = compute_lane;  // of the clock: where the code that runs now is charged
 
-  YOTTA_API RankContext();
+  RankContext();
 };
 
 }  // namespace YOTTA_FORM
 
 // The context of the rank that runs on this thread.
-YOTTA_API RankContext& context();
+RankContext& context();
 
 // Sets it; null: the thread's default. Returns what it was, null for the default.
-YOTTA_API RankContext* set_context(RankContext* context);
+RankContext* set_context(RankContext* context);
 
 // Makes a context current on this thread for as long as it lives.
 class ContextScope {
@@ -157,10 +157,10 @@ class LaneScope {
 };
 
 // Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).
-YOTTA_API void charge(const OpCost& cost);
+void charge(const OpCost& cost);
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(core)
-#include "yotta/core/cpu/context_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/context.ipp"
+#endif

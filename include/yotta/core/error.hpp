@@ -30,7 +30,7 @@ namespace yotta {
 using Where = std::source_location;
 
 // "ring.cpp:17", the file without its folders.
-YOTTA_API std::string at(Where where);
+std::string at(Where where);
 
 class Error : public std::runtime_error {
  public:
@@ -57,14 +57,8 @@ template <class... Args>
   throw Error(where, fmt::format(message, std::forward<Args>(args)...));
 }
 
-#if YOTTA_BODIES_OF(core)
-
-std::string at(Where where) {
-  std::string_view file = where.file_name();
-  file.remove_prefix(file.find_last_of("/\\") + 1);  // npos + 1 == 0: nothing to remove
-  return fmt::format("{}:{}", file, where.line());
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/error.ipp"
+#endif

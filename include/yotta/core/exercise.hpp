@@ -24,7 +24,7 @@ class NotDone : public Error {
 // out which cases pass without any work.
 inline bool ignore_not_done = false;
 
-[[noreturn]] YOTTA_API void fail_not_done(const char* part, Where where);
+[[noreturn]] void fail_not_done(const char* part, Where where);
 
 // Throws NotDone. Silent where the compiler computes a constant: there a throw would be a compile
 // error in a file that the student has not even begun.
@@ -32,10 +32,8 @@ constexpr void not_done(const char* part, Where where = Where::current()) {
   if (!std::is_constant_evaluated() && !ignore_not_done) fail_not_done(part, where);
 }
 
-#if YOTTA_BODIES_OF(core)
-[[noreturn]] void fail_not_done(const char* part, Where where) {
-  fail_as<NotDone>(where, "exercise {} is not done yet", part);
-}
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/exercise.ipp"
+#endif

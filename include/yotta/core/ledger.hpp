@@ -60,153 +60,62 @@ constexpr const char* name(MemoryKind kind) {
 // Live and peak bytes by kind, and the peak of their sum (which is not the sum of the peaks).
 class MemoryCount {
  public:
-  YOTTA_API void add(MemoryKind kind, int64_t bytes);
-  YOTTA_API void remove(MemoryKind kind, int64_t bytes);
+  void add(MemoryKind kind, int64_t bytes);
+  void remove(MemoryKind kind, int64_t bytes);
   int64_t live(MemoryKind kind) const { return slots_[static_cast<size_t>(kind)].live; }
   int64_t peak(MemoryKind kind) const { return slots_[static_cast<size_t>(kind)].peak; }
   int64_t live() const { return total_.live; }
   int64_t peak() const { return total_.peak; }
 
   // Counts of another process: live and peak of each kind, and the peak of their sum.
-  YOTTA_API void assign(std::span<const int64_t> live, std::span<const int64_t> peaks,
-                        int64_t peak);
+  void assign(std::span<const int64_t> live, std::span<const int64_t> peaks, int64_t peak);
 
   // Forget the past: the peaks become what is live now.
-  YOTTA_API void reset_peaks();
+  void reset_peaks();
 
  private:
   struct Slot {
     std::atomic<int64_t> live = 0, peak = 0;
   };
-  YOTTA_API static void raise(std::atomic<int64_t>& peak, int64_t value);
+  static void raise(std::atomic<int64_t>& peak, int64_t value);
   std::array<Slot, memory_kinds> slots_;
   Slot total_;
 };
 
 class Ledger {
  public:
-  YOTTA_API void charge(const OpCost& cost);
-  YOTTA_API void sent(std::string_view label, int64_t messages, int64_t bytes);
-  YOTTA_API void received(std::string_view label, int64_t messages, int64_t bytes);
+  void charge(const OpCost& cost);
+  void sent(std::string_view label, int64_t messages, int64_t bytes);
+  void received(std::string_view label, int64_t messages, int64_t bytes);
 
   // What another process has counted, beside what is here.
-  YOTTA_API void charged(std::string_view name, const OpCount& more);
+  void charged(std::string_view name, const OpCount& more);
 
   // Everything counted, by name; an empty count for a name never seen.
   const std::map<std::string, OpCount, std::less<>>& ops() const { return ops_; }
   const std::map<std::string, Traffic, std::less<>>& traffic() const { return traffic_; }
-  YOTTA_API OpCount op(std::string_view name) const;
-  YOTTA_API Traffic traffic(std::string_view label) const;
+  OpCount op(std::string_view name) const;
+  Traffic traffic(std::string_view label) const;
 
-  YOTTA_API Traffic total_traffic() const;
-  YOTTA_API double total_flops() const;
+  Traffic total_traffic() const;
+  double total_flops() const;
 
   // Shared with the tensors that were counted here, which may outlive the ledger.
   const std::shared_ptr<MemoryCount>& memory() const { return memory_; }
 
   // Start counting again: ops and traffic from zero, memory peaks from what is live.
-  YOTTA_API void reset();
+  void reset();
 
  private:
-  YOTTA_API void add(std::string_view label, const Traffic& traffic);
+  void add(std::string_view label, const Traffic& traffic);
 
   std::map<std::string, OpCount, std::less<>> ops_;
   std::map<std::string, Traffic, std::less<>> traffic_;
   std::shared_ptr<MemoryCount> memory_ = std::make_shared<MemoryCount>();
 };
 
-#if YOTTA_BODIES_OF(core)
-
-void MemoryCount::add(MemoryKind kind, int64_t bytes) {
-  Slot& slot = slots_[static_cast<size_t>(kind)];
-  raise(slot.peak, slot.live += bytes);
-  raise(total_.peak, total_.live += bytes);
-}
-
-void MemoryCount::remove(MemoryKind kind, int64_t bytes) {
-  slots_[static_cast<size_t>(kind)].live -= bytes;
-  total_.live -= bytes;
-}
-
-void MemoryCount::assign(std::span<const int64_t> live, std::span<const int64_t> peaks,
-                         int64_t peak) {
-  total_.live = 0;
-  for (size_t kind = 0; kind < slots_.size(); ++kind) {
-    slots_[kind].live = live[kind];
-    slots_[kind].peak = peaks[kind];
-    total_.live += live[kind];
-  }
-  total_.peak = peak;
-}
-
-void MemoryCount::reset_peaks() {
-  for (Slot& slot : slots_) slot.peak = slot.live.load();
-  total_.peak = total_.live.load();
-}
-
-void MemoryCount::raise(std::atomic<int64_t>& peak, int64_t value) {
-  int64_t seen = peak;
-  while (seen < value && !peak.compare_exchange_weak(seen, value)) {
-  }
-}
-
-void Ledger::charge(const OpCost& cost) {
-  OpCount& count = ops_[cost.name];
-  ++count.calls;
-  count.flops += cost.flops;
-  count.bytes_read += cost.bytes_read;
-  count.bytes_written += cost.bytes_written;
-}
-
-void Ledger::sent(std::string_view label, int64_t messages, int64_t bytes) {
-  add(label, {messages, bytes, 0, 0});
-}
-
-void Ledger::received(std::string_view label, int64_t messages, int64_t bytes) {
-  add(label, {0, 0, messages, bytes});
-}
-
-void Ledger::charged(std::string_view name, const OpCount& more) {
-  OpCount& count = ops_[std::string(name)];
-  count.calls += more.calls;
-  count.flops += more.flops;
-  count.bytes_read += more.bytes_read;
-  count.bytes_written += more.bytes_written;
-}
-
-OpCount Ledger::op(std::string_view name) const {
-  const auto found = ops_.find(name);
-  return found == ops_.end() ? OpCount{} : found->second;
-}
-
-Traffic Ledger::traffic(std::string_view label) const {
-  const auto found = traffic_.find(label);
-  return found == traffic_.end() ? Traffic{} : found->second;
-}
-
-Traffic Ledger::total_traffic() const {
-  Traffic total;
-  for (const auto& [label, traffic] : traffic_) total += traffic;
-  return total;
-}
-
-double Ledger::total_flops() const {
-  double total = 0;
-  for (const auto& [name, count] : ops_) total += count.flops;
-  return total;
-}
-
-void Ledger::reset() {
-  ops_.clear();
-  traffic_.clear();
-  memory_->reset_peaks();
-}
-
-void Ledger::add(std::string_view label, const Traffic& traffic) {
-  const auto found = traffic_.find(label);
-  (found != traffic_.end() ? found->second : traffic_[std::string(label)]) += traffic;
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/ledger.ipp"
+#endif

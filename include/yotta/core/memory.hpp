@@ -14,8 +14,8 @@ namespace yotta {
 // no data, but the bytes are counted all the same.
 class Buffer {
  public:
-  YOTTA_API Buffer(int64_t bytes, Device device, Where where = Where::current());
-  YOTTA_API ~Buffer();
+  Buffer(int64_t bytes, Device device, Where where = Where::current());
+  ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
@@ -23,8 +23,8 @@ class Buffer {
   MemoryKind kind() const { return kind_; }
 
  private:
-  YOTTA_API static void* take(int64_t bytes, Device device, Where where);
-  [[noreturn]] YOTTA_API static void fail_out_of_memory(int64_t bytes, Where where);
+  static void* take(int64_t bytes, Device device, Where where);
+  [[noreturn]] static void fail_out_of_memory(int64_t bytes, Where where);
 
   int64_t bytes_;
   Device device_;
@@ -35,6 +35,6 @@ class Buffer {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(core)
-#include "yotta/core/cpu/memory_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/memory.ipp"
+#endif

@@ -23,11 +23,11 @@ namespace yotta {
 using Shape = std::vector<int64_t>;
 
 // "(2, 3)"
-YOTTA_API std::string str(const Shape& shape);
+std::string str(const Shape& shape);
 
 // The numbers in a tensor of this shape; 1 for (). Throws if no memory could hold them: 2^59
 // numbers of 16 bytes.
-YOTTA_API int64_t product(const Shape& shape, Where where = Where::current());
+int64_t product(const Shape& shape, Where where = Where::current());
 
 inline namespace YOTTA_FORM {
 
@@ -36,12 +36,10 @@ class Tensor {
   Tensor() = default;  // holds nothing: defined() is false
 
   // Values are not set (in debug builds they are NaN).
-  YOTTA_API static Tensor empty(Shape shape, DType dtype = DType::f32,
-                                Where where = Where::current());
-  YOTTA_API static Tensor zeros(Shape shape, DType dtype = DType::f32,
-                                Where where = Where::current());
-  YOTTA_API static Tensor full(Shape shape, double value, DType dtype = DType::f32,
-                               Where where = Where::current());
+  static Tensor empty(Shape shape, DType dtype = DType::f32, Where where = Where::current());
+  static Tensor zeros(Shape shape, DType dtype = DType::f32, Where where = Where::current());
+  static Tensor full(Shape shape, double value, DType dtype = DType::f32,
+                     Where where = Where::current());
   // from<float>({1, 2, 3, 4}, {2, 2})
   template <class T>
   static Tensor from(const std::vector<T>& values, Shape shape, Where where = Where::current()) {
@@ -64,10 +62,10 @@ class Tensor {
   bool shares_memory(const Tensor& other) const { return defined() && buffer_ == other.buffer_; }
 
   // Size of a dimension; negative counts from the last: dim(-1) is the row length.
-  YOTTA_API int64_t dim(int i, Where where = Where::current()) const;
+  int64_t dim(int i, Where where = Where::current()) const;
 
   // "(2, 3) f32", with the device if it is not the cpu.
-  YOTTA_API std::string describe() const;
+  std::string describe() const;
 
   // The numbers, row-major, in the host's memory. T must be the tensor's own type.
   template <class T>
@@ -100,34 +98,33 @@ class Tensor {
   void* raw() const { return bytes_; }
 
   // One element as a double: x.item({1, 2}). For tests and printing, not for loops.
-  YOTTA_API double item(std::initializer_list<int64_t> index = {},
-                        Where where = Where::current()) const;
+  double item(std::initializer_list<int64_t> index = {}, Where where = Where::current()) const;
   // All elements as doubles, row-major.
-  YOTTA_API std::vector<double> values(Where where = Where::current()) const;
+  std::vector<double> values(Where where = Where::current()) const;
 
   // Views: the same memory. Rows of the leading dim; a reshape, of which one size may be -1.
-  YOTTA_API Tensor rows(int64_t begin, int64_t end, Where where = Where::current()) const;
-  YOTTA_API Tensor reshape(Shape shape, Where where = Where::current()) const;
+  Tensor rows(int64_t begin, int64_t end, Where where = Where::current()) const;
+  Tensor reshape(Shape shape, Where where = Where::current()) const;
 
   // Copies: memory of their own.
-  YOTTA_API Tensor clone(Where where = Where::current()) const;
-  YOTTA_API Tensor to(DType dtype, Where where = Where::current()) const;
-  YOTTA_API Tensor to(Device device, Where where = Where::current()) const;
+  Tensor clone(Where where = Where::current()) const;
+  Tensor to(DType dtype, Where where = Where::current()) const;
+  Tensor to(Device device, Where where = Where::current()) const;
 
   // Overwrite with the values of a tensor of the same shape, converted if the types differ, from
   // whichever device it is on; only meta stays among itself.
-  YOTTA_API void copy_from(const Tensor& from, Where where = Where::current());
-  YOTTA_API void fill(double value, Where where = Where::current());
-  YOTTA_API void zero();
+  void copy_from(const Tensor& from, Where where = Where::current());
+  void fill(double value, Where where = Where::current());
+  void zero();
 
  private:
   // copy_from where one side, or both, are on cuda. Types are converted where there is a way: on
   // the device between f32 and bf16, else on the host.
-  YOTTA_API void transfer(const Tensor& from, Where where);
+  void transfer(const Tensor& from, Where where);
   // Its numbers, from the host's memory.
-  YOTTA_API void set(const void* numbers);
+  void set(const void* numbers);
   void* raw(DType wanted, Where where) const { return checked(Device::cpu, wanted, where); }
-  YOTTA_API void* checked(Device on, DType wanted, Where where) const;
+  void* checked(Device on, DType wanted, Where where) const;
 
   std::shared_ptr<Buffer> buffer_;
   std::byte* bytes_ = nullptr;  // this view's first element
@@ -139,11 +136,11 @@ class Tensor {
 }  // namespace YOTTA_FORM
 
 // Throws unless x has the shape that an operation expects.
-YOTTA_API void expect_shape(const char* operation, const char* what, const Tensor& x,
-                            const Shape& expected, Where where = Where::current());
+void expect_shape(const char* operation, const char* what, const Tensor& x, const Shape& expected,
+                  Where where = Where::current());
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(core)
-#include "yotta/core/cpu/tensor_bodies.hpp"
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/core/impl/tensor.ipp"
+#endif

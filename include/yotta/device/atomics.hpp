@@ -37,7 +37,7 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
 
 // Lets the other lanes go first. A lane that has waited so long that nothing can change any more is
 // stopped.
-YOTTA_API void give_way(Where where);
+void give_way(Where where);
 
 template <class T>
 concept AtomicNumber = std::is_same_v<T, int> || std::is_same_v<T, unsigned> ||
@@ -113,29 +113,7 @@ T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> val
 
 }  // namespace YOTTA_DEVICE_BUILD
 
-#if YOTTA_DEVICE_BODIES
-
-#include "yotta/device/emulator/scheduler.hpp"
-
-namespace yotta {
-inline namespace YOTTA_DEVICE_BUILD {
-namespace emulator {
-
-void give_way(Where where) {
-  const UncheckedScope unchecked;
-  constexpr int most = 1 << 20;
-  if (++this_lane->waits > most)
-    refuse(where,
-           fmt::format("has tried {} times without success. What it waits for does not happen: a "
-                       "thread of another block may not run before this one has ended, and "
-                       "lanes that wait for each other need __syncwarp() or a barrier",
-                       most));
-  this_lane->block->pause();
-}
-
-}  // namespace emulator
-}  // namespace YOTTA_DEVICE_BUILD
-}  // namespace yotta
-
-#endif  // YOTTA_DEVICE_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/device/impl/atomics.ipp"
+#endif
 #endif

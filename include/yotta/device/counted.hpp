@@ -20,10 +20,6 @@
 
 #include "yotta/device/kernel.hpp"
 
-#if defined(YOTTA_CHECKED) && YOTTA_DEVICE_BODIES
-#include "yotta/device/emulator/access_checker.hpp"
-#endif
-
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
@@ -38,15 +34,6 @@ namespace emulator {
 
 // FLOPs of the line that calls.
 YOTTA_UNSEEN YOTTA_CALLED void count_flops_here(int64_t flops);
-
-#if YOTTA_DEVICE_BODIES
-void count_flops_here(int64_t flops) {
-  AccessChecker* const checker = active_checker;
-  if (checker == nullptr) return;
-  const UncheckedScope unchecked;
-  checker->counters().count_flops(checker->site(__builtin_return_address(0)), flops);
-}
-#endif  // YOTTA_DEVICE_BODIES
 
 }  // namespace emulator
 
@@ -92,3 +79,7 @@ class Counted {
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
+
+#if defined(YOTTA_CHECKED) && !defined(YOTTA_COMPILED)
+#include "yotta/device/impl/counted.ipp"
+#endif

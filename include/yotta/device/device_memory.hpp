@@ -22,13 +22,17 @@
 
 namespace yotta {
 
-[[noreturn]] YOTTA_API void refuse_copy(size_t size, size_t given, Where where);
+[[noreturn]] inline void refuse_copy(size_t size, size_t given, Where where) {
+  fail(where, "an array of {} elements cannot be filled from {}", size, given);
+}
 
 inline namespace YOTTA_DEVICE_BUILD {
 
 #if !defined(__CUDACC__)
 // Throws if a call of the CUDA runtime has failed.
-YOTTA_API void check_cuda(cudaError_t code, Where where = Where::current());
+inline void check_cuda(cudaError_t code, Where where = Where::current()) {
+  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+}
 #endif
 
 // An array on the device.
@@ -89,18 +93,6 @@ class DeviceArray {
   size_t size_ = 0;
 };
 
-#if YOTTA_DEVICE_BODIES && !defined(__CUDACC__)
-void check_cuda(cudaError_t code, Where where) {
-  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
-}
-#endif  // YOTTA_DEVICE_BODIES
-
 }  // namespace YOTTA_DEVICE_BUILD
-
-#if YOTTA_BODIES_OF(device)
-void refuse_copy(size_t size, size_t given, Where where) {
-  fail(where, "an array of {} elements cannot be filled from {}", size, given);
-}
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -33,7 +33,7 @@
 #else
 #include "yotta/device/emulator/cuda_builtins.hpp"
 #include "yotta/device/emulator/scheduler.hpp"
-#if defined(YOTTA_CHECKED) && YOTTA_DEVICE_BODIES
+#if defined(YOTTA_CHECKED)
 #include "yotta/device/emulator/compiler_hooks.hpp"
 #endif
 #endif

@@ -124,34 +124,12 @@ __device__ __forceinline__ void mma_m8n8k4_f16(float (&d)[8], const uint32_t (&a
                                           2) do(mma_m8n8k4_f64, M8N8K4F64, double, 1,             \
                                                 1) do(mma_m8n8k4_f16, M8N8K4Volta, float16, 2, 2)
 
-#define YOTTA_MMA(function, Shape, Input, a_registers, b_registers)                          \
-  YOTTA_API void function(                                                                   \
-      MmaSum<Input>(&d)[Shape::c_elements], const MmaRegister<Input>(&a)[a_registers],       \
-      const MmaRegister<Input>(&b)[b_registers], const MmaSum<Input>(&c)[Shape::c_elements], \
-      Where where = Where::current());
-YOTTA_FOR_EACH_MMA(YOTTA_MMA)
-#undef YOTTA_MMA
-
-#if YOTTA_DEVICE_BODIES
-
-template <class Shape, class Input>
-YOTTA_UNSEEN void run_and_count(const MmaLane<Input> (&lanes)[32], Where where) {
-  run_mma<Shape>(lanes);
-  emulator::count_flops(mma_flops<Shape>(), where);
-}
-
 #define YOTTA_MMA(function, Shape, Input, a_registers, b_registers)                              \
   void function(MmaSum<Input>(&d)[Shape::c_elements], const MmaRegister<Input>(&a)[a_registers], \
                 const MmaRegister<Input>(&b)[b_registers],                                       \
-                const MmaSum<Input>(&c)[Shape::c_elements], Where where) {                       \
-    whole_warp(#function "()", MmaLane<Input>{a, b, c, d}, run_and_count<Shape, Input>, where);  \
-  }
+                const MmaSum<Input>(&c)[Shape::c_elements], Where where = Where::current());
 YOTTA_FOR_EACH_MMA(YOTTA_MMA)
 #undef YOTTA_MMA
-
-#endif  // YOTTA_DEVICE_BODIES
-
-#undef YOTTA_FOR_EACH_MMA
 
 #endif
 
@@ -176,3 +154,7 @@ __host__ __device__ inline uint32_t packed(uint32_t first, uint32_t second) {
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
+
+#if !defined(__CUDACC__) && !defined(YOTTA_COMPILED)
+#include "yotta/device/impl/mma.ipp"
+#endif

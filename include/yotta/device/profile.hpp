@@ -63,7 +63,7 @@ class Profile {
   Profile& operator=(const Profile&) = delete;
 
   // The profile that counts this thread's launches, or null.
-  YOTTA_API static Profile*& current();
+  static Profile*& current();
 
   // Sorted by file and line.
   const std::vector<LineCounts>& lines() const { return lines_; }
@@ -78,25 +78,25 @@ class Profile {
       if (wanted(each)) add(total, each);
     return total;
   }
-  YOTTA_API LineCounts global_reads() const;
-  YOTTA_API LineCounts global_writes() const;
-  YOTTA_API LineCounts shared_reads() const;
-  YOTTA_API LineCounts shared_writes() const;
+  LineCounts global_reads() const;
+  LineCounts global_writes() const;
+  LineCounts shared_reads() const;
+  LineCounts shared_writes() const;
   // Bytes that travel from and to global memory, whole sectors.
-  YOTTA_API int64_t global_bytes() const;
-  YOTTA_API int64_t flops() const;
-  YOTTA_API int64_t instructions(const std::string& name) const;
+  int64_t global_bytes() const;
+  int64_t flops() const;
+  int64_t instructions(const std::string& name) const;
 
   // For a terminal.
-  YOTTA_API std::string table() const;
+  std::string table() const;
 
   // For the emulator.
-  YOTTA_API void add(const LineCounts& counts);
+  void add(const LineCounts& counts);
   void add_instructions(const std::string& name, int64_t count) { instructions_[name] += count; }
   void add_launch() { ++launches_; }
 
  private:
-  YOTTA_API static void add(LineCounts& to, const LineCounts& from);
+  static void add(LineCounts& to, const LineCounts& from);
 
   std::vector<LineCounts> lines_;
   std::map<std::string, int64_t> instructions_;
@@ -106,99 +106,6 @@ class Profile {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(device)
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <string_view>
-#include <tuple>
-
-namespace yotta {
-
-Profile*& Profile::current() {
-  static thread_local Profile* profile = nullptr;
-  return profile;
-}
-
-LineCounts Profile::global_reads() const {
-  return sum([](auto& x) { return !x.shared && !x.write; });
-}
-
-LineCounts Profile::global_writes() const {
-  return sum([](auto& x) { return !x.shared && x.write; });
-}
-
-LineCounts Profile::shared_reads() const {
-  return sum([](auto& x) { return x.shared && !x.write; });
-}
-
-LineCounts Profile::shared_writes() const {
-  return sum([](auto& x) { return x.shared && x.write; });
-}
-
-int64_t Profile::global_bytes() const {
-  return 32 * (global_reads().sectors + global_writes().sectors);
-}
-
-int64_t Profile::flops() const {
-  return sum([](auto&) { return true; }).flops;
-}
-
-int64_t Profile::instructions(const std::string& name) const {
-  const auto found = instructions_.find(name);
-  return found == instructions_.end() ? 0 : found->second;
-}
-
-inline std::string row_of(const LineCounts& x) {
-  const auto number = [](double value, bool has) {
-    return has ? fmt::format("{:.1f}", value) : std::string("-");
-  };
-  const auto count = [](int64_t value) {
-    return value > 0 ? fmt::format("{}", value) : std::string("-");
-  };
-  const bool memory = x.requests > 0;
-  const std::string access =
-      memory ? fmt::format("{:<5} {}", x.write ? "write" : "read", x.shared ? "shared" : "global")
-             : "";
-  return fmt::format(
-      "{:<24} {:<13} {:>9} {:>15} {:>18} {:>10} {:>10}\n", fmt::format("{}:{}", x.file, x.line),
-      access, count(x.requests), number(x.sectors_per_request(), memory && !x.shared),
-      number(x.wavefronts_per_request(), memory && x.shared), count(x.bytes), count(x.flops));
-}
-
-std::string Profile::table() const {
-  std::string text =
-      fmt::format("{:<24} {:<13} {:>9} {:>15} {:>18} {:>10} {:>10}\n", "line", "access", "requests",
-                  "sectors/request", "wavefronts/request", "bytes", "FLOPs");
-  for (const LineCounts& each : lines_) text += row_of(each);
-  for (const auto& [name, count] : instructions_)
-    text += fmt::format("{:<38} {:>9}\n", name, count);
-  return text;
-}
-
-// The order of a profile.
-inline auto key(const LineCounts& x) {
-  return std::tuple(std::string_view(x.file), x.line, x.shared, x.write);
-}
-
-void Profile::add(const LineCounts& counts) {
-  const auto before = [](const LineCounts& a, const LineCounts& b) { return key(a) < key(b); };
-  const auto at = std::lower_bound(lines_.begin(), lines_.end(), counts, before);
-  if (at != lines_.end() && key(*at) == key(counts)) return add(*at, counts);
-  lines_.insert(at, counts);
-}
-
-void Profile::add(LineCounts& to, const LineCounts& from) {
-  to.requests += from.requests;
-  to.accesses += from.accesses;
-  to.bytes += from.bytes;
-  to.sectors += from.sectors;
-  to.wavefronts += from.wavefronts;
-  to.ideal_wavefronts += from.ideal_wavefronts;
-  to.flops += from.flops;
-}
-
-}  // namespace yotta
-
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/device/impl/profile.ipp"
+#endif

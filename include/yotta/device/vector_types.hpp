@@ -14,10 +14,6 @@
 #include <cstddef>
 
 #include "yotta/device/emulator/device_build.hpp"
-#if defined(YOTTA_CHECKED) && YOTTA_DEVICE_BODIES
-#include "yotta/device/emulator/compiler_hooks.hpp"
-#endif
-
 #if defined(YOTTA_CHECKED)
 
 namespace yotta {
@@ -26,15 +22,6 @@ namespace emulator {
 
 // One load and one store.
 YOTTA_UNSEEN YOTTA_CALLED void copy_vector(void* to, const void* from, size_t bytes);
-
-#if YOTTA_DEVICE_BODIES
-void copy_vector(void* to, const void* from, size_t bytes) {
-  const void* const line = __builtin_return_address(0);
-  seen(from, bytes, Access::read, line);
-  seen(to, bytes, Access::write, line);
-  std::memcpy(to, from, bytes);
-}
-#endif  // YOTTA_DEVICE_BODIES
 
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD
@@ -100,4 +87,8 @@ YOTTA_VECTOR_TYPES(unsigned char, uchar)
 
 }  // namespace YOTTA_DEVICE_BUILD
 
+#endif
+
+#if defined(YOTTA_CHECKED) && !defined(YOTTA_COMPILED)
+#include "yotta/device/impl/vector_types.ipp"
 #endif

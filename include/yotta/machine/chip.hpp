@@ -21,10 +21,6 @@
 #include "yotta/core/dtype.hpp"
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES_OF(machine)
-#include <string>
-#endif  // YOTTA_BODIES
-
 namespace yotta {
 
 struct Chip {
@@ -40,6 +36,7 @@ struct Chip {
 };
 
 inline constexpr double no_limit = 1e300;  // of an ideal machine
+inline constexpr double seconds_a_day = 86400;
 
 inline constexpr std::array<Chip, 8> known_chips = {{
     {"a100", 9.7e12, 19.5e12, 312e12, 0, 624e12, 80e9, 2.0e12, 300e9, 1, 8, 0.9e-6,
@@ -68,30 +65,13 @@ constexpr Chip ideal_chip(double flops) {
 }
 
 // Dense FLOP/s in a type. i32 and i64 count like f32, u8 like int8. Errors: the chip cannot.
-YOTTA_API double peak(const Chip& chip, DType dtype, Where where = Where::current());
+double peak(const Chip& chip, DType dtype, Where where = Where::current());
 
 // A chip by name. Errors: there is no such chip; the message lists the known ones.
-YOTTA_API const Chip& chip_named(std::string_view name, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(machine)
-double peak(const Chip& chip, DType dtype, Where where) {
-  double flops = chip.f32;
-  if (dtype == DType::f64) flops = chip.f64;
-  if (dtype == DType::bf16 || dtype == DType::f16) flops = chip.bf16;
-  if (dtype == DType::fp8_e5m2 || dtype == DType::fp8_e4m3) flops = chip.fp8;
-  if (dtype == DType::u8) flops = chip.int8;
-  if (flops == 0) fail(where, "{} does not compute in {}", chip.name, name(dtype));
-  return flops;
-}
-
-const Chip& chip_named(std::string_view name, Where where) {
-  std::string known;
-  for (const Chip& chip : known_chips) {
-    if (chip.name == name) return chip;
-    known += fmt::format(" {}", chip.name);
-  }
-  fail(where, "no chip is called '{}'; known are{}", name, known);
-}
-#endif  // YOTTA_BODIES
+const Chip& chip_named(std::string_view name, Where where = Where::current());
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/machine/impl/chip.ipp"
+#endif

@@ -20,17 +20,14 @@
 // and 2 us more for every tier of switches.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "yotta/machine/chip.hpp"
-
-#if YOTTA_BODIES_OF(machine)
-#include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -40,7 +37,13 @@ struct Link {
   double beta = 0;   // seconds per byte
   int level = -1;    // of the cluster; -1: a chip to itself
 
-  YOTTA_API double seconds(double bytes) const;
+  double seconds(double bytes) const {
+    double time = 0;
+    // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
+    time = alpha + bytes * beta;
+    // end of exercise 09.1
+    return time;
+  }
   bool operator==(const Link&) const = default;
 };
 
@@ -51,72 +54,9 @@ struct Level {
   double alpha, beta;
 };
 
-struct Cluster {
-  std::string name;
-  Chip chip;
-  std::vector<Level> levels;  // the smallest group first; the last one holds all chips
-  std::vector<int> torus;     // axes of the grid that the first level is; empty: switches
-  double gamma = 0;           // seconds per byte reduced inside a collective
-
-  int size() const { return levels.empty() ? 1 : levels.back().chips; }
-  // The link between two chips. Errors: the cluster has no such chip.
-  YOTTA_API Link link(int from, int to, Where where = Where::current()) const;
-};
-
 // Steps between two chips of a torus, the shorter way round on every axis; the first axis counts
 // fastest.
-YOTTA_API int torus_hops(const std::vector<int>& axes, int from, int to);
-
-// Why the links between these chips are not all equal, so that their ranks would not stay in step;
-// empty if they are equal. In a torus, a ring of chips will do: rotated by one, every link falls on
-// an equal one.
-YOTTA_API std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
-                                    Where where = Where::current());
-
-// Seconds of a ring's all_gather of `bytes`: each chip sends to the next one of the list, the last
-// to the first, p - 1 times a p-th of the bytes. All begin a step together, so it takes what its
-// slowest link takes.
-YOTTA_API double ring_all_gather_seconds(const Cluster& cluster, std::span<const int> chips,
-                                         double bytes, Where where = Where::current());
-
-// `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`, without latency or
-// overhead.
-YOTTA_API Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit);
-
-// Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per
-// chip (400 Gb/s) between them.
-YOTTA_API Cluster switched(const Chip& chip, int count);
-
-// A torus of these axes.
-YOTTA_API Cluster torus(const Chip& chip, std::vector<int> axes);
-
-// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 per rack,
-// 192 racks per pod with full bandwidth, 8 pods that share 1:7.
-YOTTA_API Cluster llama3_24k();
-
-// Cities with `chips` H100 each, for workers that seldom talk (parallel/diloco.hpp): four lie on a
-// continent, 50 ms apart, and 100 ms from the next four, across an ocean. A chip has 1 Gbit/s to
-// other cities.
-YOTTA_API Cluster cities(int count, int chips = 1);
-
-// `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
-YOTTA_API std::vector<int> nearly_cubic(int count, int axes);
-
-// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384",
-// "v5px64" (TPUs form a torus); "citiesx8" is cities(8), "cities4x8" has 4 chips in each. Errors:
-// no such name; the message says what a name may be.
-YOTTA_API Cluster cluster_named(std::string_view text, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(machine)
-double Link::seconds(double bytes) const {
-  double time = 0;
-  // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
-  time = alpha + bytes * beta;
-  // end of exercise 09.1
-  return time;
-}
-
-int torus_hops(const std::vector<int>& axes, int from, int to) {
+inline int torus_hops(const std::vector<int>& axes, int from, int to) {
   int hops = 0;
   // exercise 09.2: the place of both on each axis; an axis is a ring, so there are two ways
   for (const int length : axes) {
@@ -129,36 +69,45 @@ int torus_hops(const std::vector<int>& axes, int from, int to) {
   return hops;
 }
 
-Link Cluster::link(int from, int to, Where where) const {
-  if (from < 0 || to < 0 || from >= size() || to >= size())
-    fail(where, "{} has chips 0 to {}, not {}", name, size() - 1,
-         from < 0 || from >= size() ? from : to);
-  Link found;
-  if (from == to) return found;
-  // exercise 09.3: the smallest level that has both in one group; the first may be a torus, and hop
-  size_t i = 0;
-  while (from / levels[i].chips != to / levels[i].chips) ++i;
-  const int hops = i == 0 && !torus.empty() ? torus_hops(torus, from, to) : 1;
-  found = {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
-  // end of exercise 09.3
-  return found;
-}
+struct Cluster {
+  std::string name;
+  Chip chip;
+  std::vector<Level> levels;  // the smallest group first; the last one holds all chips
+  std::vector<int> torus;     // axes of the grid that the first level is; empty: switches
+  double gamma = 0;           // seconds per byte reduced inside a collective
 
-double ring_all_gather_seconds(const Cluster& cluster, std::span<const int> chips, double bytes,
-                               Where where) {
-  const size_t p = chips.size();
-  double seconds = 0;
-  // exercise 09.7: the slowest link of the ring says how long a step takes; how many steps?
-  for (size_t i = 0; i < p; ++i) {
-    const Link next = cluster.link(chips[i], chips[(i + 1) % p], where);
-    seconds = std::max(seconds, next.seconds(bytes / static_cast<double>(p)));
+  int size() const { return levels.empty() ? 1 : levels.back().chips; }
+  // The link between two chips. Errors: the cluster has no such chip.
+  Link link(int from, int to, Where where = Where::current()) const {
+    if (from < 0 || to < 0 || from >= size() || to >= size())
+      fail(where, "{} has chips 0 to {}, not {}", name, size() - 1,
+           from < 0 || from >= size() ? from : to);
+    Link found;
+    if (from == to) return found;
+    // exercise 09.3: the smallest level that has both in one group; the first may be a torus, and hop
+    size_t i = 0;
+    while (from / levels[i].chips != to / levels[i].chips) ++i;
+    const int hops = i == 0 && !torus.empty() ? torus_hops(torus, from, to) : 1;
+    found = {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
+    // end of exercise 09.3
+    return found;
   }
-  seconds *= static_cast<double>(p - 1);
-  // end of exercise 09.7
-  return seconds;
+};
+
+// A torus of these axes.
+inline Cluster torus(const Chip& chip, std::vector<int> axes) {
+  int count = 1;
+  for (const int length : axes) count *= length;
+  Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, std::move(axes)};
+  made.levels.push_back({"torus", count, 1e-6, 1 / chip.link});
+  return made;
 }
 
-std::string unequal_links(const Cluster& cluster, std::span<const int> chips, Where where) {
+// Why the links between these chips are not all equal, so that their ranks would not stay in step;
+// empty if they are equal. In a torus, a ring of chips will do: rotated by one, every link falls on
+// an equal one.
+inline std::string unequal_links(const Cluster& cluster, std::span<const int> chips,
+                                 Where where = Where::current()) {
   const auto link = [&](int a, int b) { return cluster.link(a, b, where); };
   const auto describe = [&](int a, int b) {
     if (a == b) return fmt::format("chip {} is listed twice", a);
@@ -185,11 +134,32 @@ std::string unequal_links(const Cluster& cluster, std::span<const int> chips, Wh
   return found;
 }
 
-Cluster ideal(int chips, double flops, double bandwidth) {
+// Seconds of a ring's all_gather of `bytes`: each chip sends to the next one of the list, the last
+// to the first, p - 1 times a p-th of the bytes. All begin a step together, so it takes what its
+// slowest link takes.
+inline double ring_all_gather_seconds(const Cluster& cluster, std::span<const int> chips,
+                                      double bytes, Where where = Where::current()) {
+  const size_t p = chips.size();
+  double seconds = 0;
+  // exercise 09.7: the slowest link of the ring says how long a step takes; how many steps?
+  for (size_t i = 0; i < p; ++i) {
+    const Link next = cluster.link(chips[i], chips[(i + 1) % p], where);
+    seconds = std::max(seconds, next.seconds(bytes / static_cast<double>(p)));
+  }
+  seconds *= static_cast<double>(p - 1);
+  // end of exercise 09.7
+  return seconds;
+}
+
+// `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`, without latency or
+// overhead.
+inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = no_limit) {
   return {"ideal", ideal_chip(flops), {{"cluster", chips, 0, 1 / bandwidth}}, {}};
 }
 
-Cluster switched(const Chip& chip, int count) {
+// Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per
+// chip (400 Gb/s) between them.
+inline Cluster switched(const Chip& chip, int count) {
   Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, {}};
   // exercise 09.4: level "node", 1 us, the chip's link; if chips are left, "cluster", 5 us, 50 GB/s
   const int node = std::min(count, chip.domain);
@@ -199,15 +169,9 @@ Cluster switched(const Chip& chip, int count) {
   return made;
 }
 
-Cluster torus(const Chip& chip, std::vector<int> axes) {
-  int count = 1;
-  for (const int length : axes) count *= length;
-  Cluster made{fmt::format("{}x{}", chip.name, count), chip, {}, std::move(axes)};
-  made.levels.push_back({"torus", count, 1e-6, 1 / chip.link});
-  return made;
-}
-
-Cluster llama3_24k() {
+// The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 per rack,
+// 192 racks per pod with full bandwidth, 8 pods that share 1:7.
+inline Cluster llama3_24k() {
   const double beta = 1 / 50e9;
   Cluster made{"llama3-24k", chip_named("h100"), {}, {}};
   // exercise 09.5: "node", "rack", "pod", "cluster": 1, 3, 5 and 7 us; what is 1:7 for beta?
@@ -219,7 +183,10 @@ Cluster llama3_24k() {
   return made;
 }
 
-Cluster cities(int count, int chips) {
+// Cities with `chips` H100 each, for workers that seldom talk (parallel/diloco.hpp): four lie on a
+// continent, 50 ms apart, and 100 ms from the next four, across an ocean. A chip has 1 Gbit/s to
+// other cities.
+inline Cluster cities(int count, int chips = 1) {
   const double beta = 8 / 1e9;  // 1 Gbit/s
   const Chip& chip = chip_named("h100");
   const int all = count * chips, continent = std::min(count, 4) * chips;
@@ -231,7 +198,8 @@ Cluster cities(int count, int chips) {
           {}};
 }
 
-std::vector<int> nearly_cubic(int count, int axes) {
+// `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.
+inline std::vector<int> nearly_cubic(int count, int axes) {
   if (axes == 1) return {count};
   int length = 1;
   // exercise 09.6: the largest divisor of count whose power (one factor per axis) is at most count
@@ -247,7 +215,10 @@ std::vector<int> nearly_cubic(int count, int axes) {
   return rest;
 }
 
-Cluster cluster_named(std::string_view text, Where where) {
+// A machine by name: "ideal", "llama3-24k", or a chip and how many: "h100x8", "h100x16384",
+// "v5px64" (TPUs form a torus); "citiesx8" is cities(8), "cities4x8" has 4 chips in each. Errors:
+// no such name; the message says what a name may be.
+inline Cluster cluster_named(std::string_view text, Where where = Where::current()) {
   if (text == "ideal") return ideal();
   if (text == "llama3-24k") return llama3_24k();
   const size_t x = text.rfind('x');
@@ -271,6 +242,5 @@ Cluster cluster_named(std::string_view text, Where where) {
   if (chip.links == 1) return switched(chip, count);
   return torus(chip, nearly_cubic(count, chip.links / 2));
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

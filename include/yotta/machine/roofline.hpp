@@ -27,7 +27,7 @@
 #include <cmath>
 #include <limits>
 
-#include "yotta/core/matmul_ladder.hpp"
+#include "yotta/core/matrix_view.hpp"
 #include "yotta/machine/chip.hpp"
 
 namespace yotta {

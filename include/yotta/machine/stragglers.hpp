@@ -17,10 +17,6 @@
 
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES_OF(machine)
-#include "yotta/core/random.hpp"
-#endif  // YOTTA_BODIES
-
 namespace yotta {
 
 struct SlowRank {
@@ -42,33 +38,13 @@ struct Stragglers {
 };
 
 // How many times as long event number `index` of a lane takes.
-YOTTA_API double jitter_factor(const Stragglers& stragglers, int rank, int lane, int64_t index);
+double jitter_factor(const Stragglers& stragglers, int rank, int lane, int64_t index);
 // The same for all operations of a rank, and for all messages between two chips.
-YOTTA_API double rank_factor(const Stragglers& stragglers, int rank);
-YOTTA_API double link_factor(const Stragglers& stragglers, int from, int to);
-
-#if YOTTA_BODIES_OF(machine)
-double jitter_factor(const Stragglers& stragglers, int rank, int lane, int64_t index) {
-  if (stragglers.jitter == 0) return 1;
-  const auto key = static_cast<uint32_t>(lane) * 0x9E3779B9u + static_cast<uint32_t>(rank);
-  const Random random(stragglers.seed ^ (uint64_t{key} << 16), "jitter");
-  return 1 + stragglers.jitter * random.uniform(static_cast<uint64_t>(index));
-}
-
-double rank_factor(const Stragglers& stragglers, int rank) {
-  double factor = 1;
-  for (const SlowRank& slow : stragglers.slow_ranks)
-    if (slow.rank == rank) factor *= slow.factor;
-  return factor;
-}
-
-double link_factor(const Stragglers& stragglers, int from, int to) {
-  double factor = 1;
-  for (const SlowLink& slow : stragglers.slow_links)
-    if ((slow.one == from && slow.other == to) || (slow.one == to && slow.other == from))
-      factor *= slow.factor;
-  return factor;
-}
-#endif  // YOTTA_BODIES
+double rank_factor(const Stragglers& stragglers, int rank);
+double link_factor(const Stragglers& stragglers, int from, int to);
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/machine/impl/stragglers.ipp"
+#endif

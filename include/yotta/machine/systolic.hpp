@@ -30,10 +30,33 @@ namespace yotta {
 
 class SystolicArray {
  public:
-  YOTTA_API SystolicArray(std::span<const double> weights, int side);  // (S, S)
+  // (S, S)
+  SystolicArray(std::span<const double> weights, int side)
+      : side_(side), weights_(weights.begin(), weights.end()) {
+    if (side < 1 || weights_.size() != cells())
+      fail(Where::current(), "a systolic array of side {} holds {} weights, not {}", side, cells(),
+           weights_.size());
+    x_.resize(cells());
+    sums_.resize(cells());
+    busy_.resize(cells());
+  }
 
   // y (R, S) = x (R, S) w (S, S), run clock by clock.
-  YOTTA_API std::vector<double> multiply(std::span<const double> x, int rows);
+  std::vector<double> multiply(std::span<const double> x, int rows) {
+    if (rows < 1 || x.size() != static_cast<size_t>(rows) * static_cast<size_t>(side_))
+      fail(Where::current(), "x should be ({}, {}), but has {} numbers", rows, side_, x.size());
+    std::vector<double> y(x.size());
+    pictures_.clear();
+    for (clocks_ = 0; clocks_ < rows + 2 * side_ - 2; ++clocks_) {
+      step(x, rows);
+      for (int j = 0; j < side_; ++j) {  // row r's sum of column j leaves the last cell now
+        const int r = clocks_ - (side_ - 1) - j;
+        if (r >= 0 && r < rows) y[index(r, j)] = sums_[index(side_ - 1, j)];
+      }
+      pictures_.push_back(picture());
+    }
+    return y;
+  }
 
   int64_t clocks() const { return clocks_; }      // of the last multiply
   int64_t products() const { return products_; }  // made since construction
@@ -44,8 +67,28 @@ class SystolicArray {
  private:
   size_t cells() const { return static_cast<size_t>(side_) * static_cast<size_t>(side_); }
   size_t index(int i, int j) const { return static_cast<size_t>(i * side_ + j); }
-  YOTTA_API void step(std::span<const double> x, int rows);
-  YOTTA_API std::string picture() const;
+  // One clock. Cells take what their neighbours had, so walk from the far corner back.
+  void step(std::span<const double> x, int rows) {
+    for (int i = side_; i-- > 0;)
+      for (int j = side_; j-- > 0;) {
+        const int r = clocks_ - i - j;  // the row of x that is here now
+        const size_t cell = index(i, j);
+        busy_[cell] = r >= 0 && r < rows;
+        const double from_left = j > 0 ? x_[index(i, j - 1)] : busy_[cell] ? x[index(r, i)] : 0;
+        const double from_above = i > 0 ? sums_[index(i - 1, j)] : 0;
+        x_[cell] = from_left;
+        sums_[cell] = from_above + from_left * weights_[cell];
+        products_ += busy_[cell];
+      }
+  }
+  std::string picture() const {
+    std::string text;
+    for (int i = 0; i < side_; ++i) {
+      for (int j = 0; j < side_; ++j) text += busy_[index(i, j)] ? '#' : '.';
+      text += '\n';
+    }
+    return text;
+  }
 
   int side_, clocks_ = 0;
   int64_t products_ = 0;
@@ -59,57 +102,5 @@ constexpr int64_t systolic_clocks(int64_t rows, int64_t side) { return rows + 2 
 constexpr double systolic_use(int64_t rows, int64_t side) {
   return static_cast<double>(rows) / static_cast<double>(systolic_clocks(rows, side));
 }
-
-#if YOTTA_BODIES_OF(machine)
-SystolicArray::SystolicArray(std::span<const double> weights, int side)
-    : side_(side), weights_(weights.begin(), weights.end()) {
-  if (side < 1 || weights_.size() != cells())
-    fail(Where::current(), "a systolic array of side {} holds {} weights, not {}", side, cells(),
-         weights_.size());
-  x_.resize(cells());
-  sums_.resize(cells());
-  busy_.resize(cells());
-}
-
-std::vector<double> SystolicArray::multiply(std::span<const double> x, int rows) {
-  if (rows < 1 || x.size() != static_cast<size_t>(rows) * static_cast<size_t>(side_))
-    fail(Where::current(), "x should be ({}, {}), but has {} numbers", rows, side_, x.size());
-  std::vector<double> y(x.size());
-  pictures_.clear();
-  for (clocks_ = 0; clocks_ < rows + 2 * side_ - 2; ++clocks_) {
-    step(x, rows);
-    for (int j = 0; j < side_; ++j) {  // row r's sum of column j leaves the last cell now
-      const int r = clocks_ - (side_ - 1) - j;
-      if (r >= 0 && r < rows) y[index(r, j)] = sums_[index(side_ - 1, j)];
-    }
-    pictures_.push_back(picture());
-  }
-  return y;
-}
-
-// One clock. Cells take what their neighbours had, so walk from the far corner back.
-void SystolicArray::step(std::span<const double> x, int rows) {
-  for (int i = side_; i-- > 0;)
-    for (int j = side_; j-- > 0;) {
-      const int r = clocks_ - i - j;  // the row of x that is here now
-      const size_t cell = index(i, j);
-      busy_[cell] = r >= 0 && r < rows;
-      const double from_left = j > 0 ? x_[index(i, j - 1)] : busy_[cell] ? x[index(r, i)] : 0;
-      const double from_above = i > 0 ? sums_[index(i - 1, j)] : 0;
-      x_[cell] = from_left;
-      sums_[cell] = from_above + from_left * weights_[cell];
-      products_ += busy_[cell];
-    }
-}
-
-std::string SystolicArray::picture() const {
-  std::string text;
-  for (int i = 0; i < side_; ++i) {
-    for (int j = 0; j < side_; ++j) text += busy_[index(i, j)] ? '#' : '.';
-    text += '\n';
-  }
-  return text;
-}
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -21,6 +21,8 @@
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/layout_rules.hpp"
+#include "yotta/model/nd_parallel.hpp"
+#include "yotta/nn/adamw.hpp"
 
 namespace yotta {
 
@@ -53,27 +55,9 @@ struct DescribedFigures {
   std::map<std::string, double> sent;     // bytes of stage 0's rank, by axes
 };
 
-// Errors: a layout, a batch or an efficiency that cannot be; too few chips; links that differ.
-YOTTA_API DescribedFigures run_described(const Cluster& cluster, const DescribedStep& step,
-                                         Where where = Where::current());
-
-// Model FLOPs of a step, with attention counted as causal models need it: each token sees half of
-// the others. step_flops() (config.hpp) counts all of them.
-constexpr double causal_step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
-  const double tokens = static_cast<double>(batch * sequence);
-  return step_flops(c, batch, sequence) -
-         6.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
-}
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model)
-#include "yotta/model/nd_parallel.hpp"
-#include "yotta/nn/adamw.hpp"
-
-namespace yotta {
-
 namespace detail {
+
+inline constexpr double first_second = 1;  // when the step begins on all ranks: the model is built
 
 // A clock on which FLOPs take as long as measured kernels do.
 class KernelClock : public CostSink {
@@ -99,8 +83,6 @@ class KernelClock : public CostSink {
   CostSink& clock_;
   Efficiency efficiency_;
 };
-
-inline constexpr double first_second = 1;  // when the step begins on all ranks: the model is built
 
 // One step of one live rank.
 inline void step_once(Communicator& stages, const DescribedStep& step, Where where) {
@@ -157,7 +139,9 @@ inline DescribedFigures figures_of(const Timed& run, int stages) {
 
 }  // namespace detail
 
-DescribedFigures run_described(const Cluster& cluster, const DescribedStep& step, Where where) {
+// Errors: a layout, a batch or an efficiency that cannot be; too few chips; links that differ.
+inline DescribedFigures run_described(const Cluster& cluster, const DescribedStep& step,
+                                      Where where = Where::current()) {
   expect_layout(step.config, step.shape, step.batch, step.options, where);
   const Efficiency& e = step.efficiency;
   for (const double share : {e.matmul, e.attention, e.attention_backward})
@@ -176,5 +160,12 @@ DescribedFigures run_described(const Cluster& cluster, const DescribedStep& step
   return detail::figures_of(run, pp);
 }
 
+// Model FLOPs of a step, with attention counted as causal models need it: each token sees half of
+// the others. step_flops() (config.hpp) counts all of them.
+constexpr double causal_step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
+  const double tokens = static_cast<double>(batch * sequence);
+  return step_flops(c, batch, sequence) -
+         6.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
+}
+
 }  // namespace yotta
-#endif  // YOTTA_BODIES

@@ -29,17 +29,19 @@
 // Team (2024), "The Llama 3 herd of models", section 3.3.4 and table 5.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "yotta/core/error.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/machine/chip.hpp"
 
 namespace yotta {
-
-inline constexpr double seconds_a_day = 86400;
 
 // Seconds between two failures of a machine.
 constexpr double seconds_between_failures(double nodes, double per_1000_node_days = 10) {
@@ -55,7 +57,11 @@ struct SavingRun {
 };
 
 // The share of its time that a run trains for good, expected.
-YOTTA_API double expected_goodput(const SavingRun& run, double mean);
+inline double expected_goodput(const SavingRun& run, double mean) {
+  const double seconds =
+      mean * std::exp(run.down / mean) * std::expm1((run.interval + run.save) / mean);
+  return run.interval / seconds;
+}
 
 // What stops a run: at random, every `mean` seconds. A planned stop loses no work: its snapshot is
 // part of the time down.
@@ -80,68 +86,13 @@ struct GoodputFactors {
 
   double product() const { return running * working * kept; }
 };
-YOTTA_API GoodputFactors factors(const SpentTime& spent);
-
-// Plays a run of so many seconds, event by event.
-YOTTA_API SpentTime simulate_run(const SavingRun& run, std::span<const FailureSource> sources,
-                                 double seconds, uint64_t seed, Where where = Where::current());
-
-// ---- Llama 3 ----
-
-// What stopped the pre-training of Llama 3 405B: 16,384 H100 in 2048 nodes, 54 days.
-struct Interruptions {
-  const char* cause;
-  int count;
-  bool planned = false;
-};
-inline constexpr double llama3_days = 54;
-inline constexpr double llama3_nodes = 2048;
-inline constexpr std::array<Interruptions, 19> llama3_interruptions = {
-    {{"faulty GPU", 148},
-     {"GPU memory (HBM3)", 72},
-     {"software bug", 54},
-     {"network switch, cable", 35},
-     {"host maintenance, unplanned", 32},
-     {"GPU memory (SRAM)", 19},
-     {"GPU system processor", 17},
-     {"network card", 7},
-     {"NCCL watchdog: time-out", 7},
-     {"silent data corruption", 6},
-     {"GPU temperature, sensor", 6},
-     {"SSD", 3},
-     {"power supply", 3},
-     {"server chassis", 2},
-     {"I/O expansion board", 2},
-     {"dependency", 2},
-     {"CPU", 2},
-     {"system memory", 2},
-     {"planned", 47, true}}};
-
-// Each cause as a source that stops a run `count` times in those days on average.
-YOTTA_API std::vector<FailureSource> llama3_sources();
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model_failures_json)
-#include <algorithm>
-#include <cmath>
-
-#include "yotta/core/random.hpp"
-
-namespace yotta {
-
-double expected_goodput(const SavingRun& run, double mean) {
-  const double seconds =
-      mean * std::exp(run.down / mean) * std::expm1((run.interval + run.save) / mean);
-  return run.interval / seconds;
-}
-
-GoodputFactors factors(const SpentTime& spent) {
+inline GoodputFactors factors(const SpentTime& spent) {
   const double running = spent.all() - spent.down, working = running - spent.saving;
   return {running / spent.all(), working / running, spent.kept / working};
 }
 
 namespace detail {
+
 // When each source stops the run next.
 class NextStops {
  public:
@@ -196,10 +147,12 @@ class PlayedRun {
   double fresh_ = 0;  // seconds of work since the last snapshot
   SpentTime spent_;
 };
+
 }  // namespace detail
 
-SpentTime simulate_run(const SavingRun& run, std::span<const FailureSource> sources, double seconds,
-                       uint64_t seed, Where where) {
+// Plays a run of so many seconds, event by event.
+inline SpentTime simulate_run(const SavingRun& run, std::span<const FailureSource> sources,
+                              double seconds, uint64_t seed, Where where = Where::current()) {
   if (!(run.interval > 0) || !(run.save >= 0) || !(run.down >= 0) || sources.empty())
     fail(where, "a run with {} s of work between snapshots of {} s, {} s down, and {} sources",
          run.interval, run.save, run.down, sources.size());
@@ -220,7 +173,39 @@ SpentTime simulate_run(const SavingRun& run, std::span<const FailureSource> sour
   return played.spent();
 }
 
-std::vector<FailureSource> llama3_sources() {
+// ---- Llama 3 ----
+
+// What stopped the pre-training of Llama 3 405B: 16,384 H100 in 2048 nodes, 54 days.
+struct Interruptions {
+  const char* cause;
+  int count;
+  bool planned = false;
+};
+inline constexpr double llama3_days = 54;
+inline constexpr double llama3_nodes = 2048;
+inline constexpr std::array<Interruptions, 19> llama3_interruptions = {
+    {{"faulty GPU", 148},
+     {"GPU memory (HBM3)", 72},
+     {"software bug", 54},
+     {"network switch, cable", 35},
+     {"host maintenance, unplanned", 32},
+     {"GPU memory (SRAM)", 19},
+     {"GPU system processor", 17},
+     {"network card", 7},
+     {"NCCL watchdog: time-out", 7},
+     {"silent data corruption", 6},
+     {"GPU temperature, sensor", 6},
+     {"SSD", 3},
+     {"power supply", 3},
+     {"server chassis", 2},
+     {"I/O expansion board", 2},
+     {"dependency", 2},
+     {"CPU", 2},
+     {"system memory", 2},
+     {"planned", 47, true}}};
+
+// Each cause as a source that stops a run `count` times in those days on average.
+inline std::vector<FailureSource> llama3_sources() {
   std::vector<FailureSource> sources;
   for (const Interruptions& each : llama3_interruptions)
     sources.push_back({each.cause, llama3_days * seconds_a_day / each.count, each.planned});
@@ -228,4 +213,3 @@ std::vector<FailureSource> llama3_sources() {
 }
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

@@ -29,12 +29,17 @@
 // (stragglers).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "yotta/core/random.hpp"
 #include "yotta/machine/clock.hpp"
 
 namespace yotta {
@@ -48,70 +53,8 @@ struct HeartbeatPath {
   double pause = 5;        // seconds of that
 };
 // When each of `count` heartbeats arrives, in their order.
-YOTTA_API std::vector<double> heartbeat_arrivals(const HeartbeatPath& path, int64_t count,
-                                                 uint64_t seed);
-
-// -log10 of the probability that a gap is longer than `waited`, for normally distributed gaps.
-YOTTA_API double phi(double waited, double mean, double deviation);
-
-// How long a watcher waits before it takes a rank for dead, after these gaps.
-using Patience = std::function<double(std::span<const double> gaps)>;
-YOTTA_API Patience time_out(double seconds);
-// Until phi is `threshold`. Deviations below `least` are taken for `least`: few gaps say little.
-// Without any gap it waits forever.
-YOTTA_API Patience phi_accrual(double threshold, double least = 0.01);
-
-// What a watcher would have said of a rank that sent these heartbeats and then crashed.
-struct Watched {
-  int64_t false_alarms = 0;      // gaps longer than its patience, while the rank lived
-  double seconds_to_notice = 0;  // from the last heartbeat on
-};
-// The watcher knows the last `window` gaps, and says nothing before it has as many.
-YOTTA_API Watched watch(std::span<const double> arrivals, const Patience& patience,
-                        size_t window = 100);
-
-// ---- hangs ----
-
-struct RankState {
-  bool heartbeat = true;
-  int64_t entered = 0;  // collectives
-};
-enum class Health : uint8_t { waits, hangs, crashed };
-constexpr const char* name(Health health) {
-  constexpr const char* names[] = {"waits", "hangs", "crashed"};
-  return names[static_cast<int>(health)];
-}
-// Of each rank, when none has gone on for a while. All wait: the collective itself does not end.
-YOTTA_API std::vector<Health> diagnose_hang(std::span<const RankState> ranks);
-
-// ---- stragglers ----
-
-// arrivals[c][r]: when rank r entered collective c.
-using Arrivals = std::vector<std::vector<double>>;
-// From a run on the virtual clock: the waits of each rank's compute lane.
-YOTTA_API Arrivals arrivals_of(const Trace& trace);
-
-// How many times as long as the median rank each rank computes between two collectives: its median
-// over them. From three collectives on.
-YOTTA_API std::vector<double> slowness(const Arrivals& arrivals, Where where = Where::current());
-// The ranks that take more than 1 + tolerance times as long.
-YOTTA_API std::vector<int> find_stragglers(const Arrivals& arrivals, double tolerance = 0.1);
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model_failures_json)
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
-
-#include "yotta/core/random.hpp"
-
-namespace yotta {
-
-// ---- crashes ----
-
-std::vector<double> heartbeat_arrivals(const HeartbeatPath& path, int64_t count, uint64_t seed) {
+inline std::vector<double> heartbeat_arrivals(const HeartbeatPath& path, int64_t count,
+                                              uint64_t seed) {
   const Random late(seed, "heartbeat"), held(seed, "pause");
   std::vector<double> arrivals;
   double last = 0;
@@ -125,15 +68,20 @@ std::vector<double> heartbeat_arrivals(const HeartbeatPath& path, int64_t count,
   return arrivals;
 }
 
-double phi(double waited, double mean, double deviation) {
+// -log10 of the probability that a gap is longer than `waited`, for normally distributed gaps.
+inline double phi(double waited, double mean, double deviation) {
   return -std::log10(std::erfc((waited - mean) / deviation / std::sqrt(2)) / 2);
 }
 
-Patience time_out(double seconds) {
+// How long a watcher waits before it takes a rank for dead, after these gaps.
+using Patience = std::function<double(std::span<const double> gaps)>;
+inline Patience time_out(double seconds) {
   return [seconds](std::span<const double> /*gaps*/) { return seconds; };
 }
 
-Patience phi_accrual(double threshold, double least) {
+// Until phi is `threshold`. Deviations below `least` are taken for `least`: few gaps say little.
+// Without any gap it waits forever.
+inline Patience phi_accrual(double threshold, double least = 0.01) {
   // The z of a normal distribution beyond which 10^-threshold of it lies: the same for all gaps.
   double low = 0, high = 40;
   for (int i = 0; i < 60; ++i) {
@@ -150,7 +98,14 @@ Patience phi_accrual(double threshold, double least) {
   };
 }
 
-Watched watch(std::span<const double> arrivals, const Patience& patience, size_t window) {
+// What a watcher would have said of a rank that sent these heartbeats and then crashed.
+struct Watched {
+  int64_t false_alarms = 0;      // gaps longer than its patience, while the rank lived
+  double seconds_to_notice = 0;  // from the last heartbeat on
+};
+// The watcher knows the last `window` gaps, and says nothing before it has as many.
+inline Watched watch(std::span<const double> arrivals, const Patience& patience,
+                     size_t window = 100) {
   Watched watched;
   std::vector<double> gaps;
   for (size_t i = 1; i < arrivals.size(); ++i) {
@@ -166,7 +121,18 @@ Watched watch(std::span<const double> arrivals, const Patience& patience, size_t
 
 // ---- hangs ----
 
-std::vector<Health> diagnose_hang(std::span<const RankState> ranks) {
+struct RankState {
+  bool heartbeat = true;
+  int64_t entered = 0;  // collectives
+};
+enum class Health : uint8_t { waits, hangs, crashed };
+constexpr const char* name(Health health) {
+  constexpr const char* names[] = {"waits", "hangs", "crashed"};
+  return names[static_cast<int>(health)];
+}
+
+// Of each rank, when none has gone on for a while. All wait: the collective itself does not end.
+inline std::vector<Health> diagnose_hang(std::span<const RankState> ranks) {
   int64_t most = 0;
   for (const RankState& each : ranks) most = std::max(most, each.entered);
   std::vector<Health> health;
@@ -179,7 +145,10 @@ std::vector<Health> diagnose_hang(std::span<const RankState> ranks) {
 
 // ---- stragglers ----
 
-Arrivals arrivals_of(const Trace& trace) {
+// arrivals[c][r]: when rank r entered collective c.
+using Arrivals = std::vector<std::vector<double>>;
+// From a run on the virtual clock: the waits of each rank's compute lane.
+inline Arrivals arrivals_of(const Trace& trace) {
   Arrivals arrivals;
   for (size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     size_t collective = 0;
@@ -193,14 +162,18 @@ Arrivals arrivals_of(const Trace& trace) {
 }
 
 namespace detail {
+
 inline double median_of(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
 }  // namespace detail
 
-std::vector<double> slowness(const Arrivals& arrivals, Where where) {
+// How many times as long as the median rank each rank computes between two collectives: its median
+// over them. From three collectives on.
+inline std::vector<double> slowness(const Arrivals& arrivals, Where where = Where::current()) {
   if (arrivals.size() < 3)
     fail(where, "{} collectives say nothing about stragglers: take 3 or more", arrivals.size());
   const size_t ranks = arrivals[0].size();
@@ -217,7 +190,8 @@ std::vector<double> slowness(const Arrivals& arrivals, Where where) {
   return medians;
 }
 
-std::vector<int> find_stragglers(const Arrivals& arrivals, double tolerance) {
+// The ranks that take more than 1 + tolerance times as long.
+inline std::vector<int> find_stragglers(const Arrivals& arrivals, double tolerance = 0.1) {
   const std::vector<double> slow = slowness(arrivals);
   std::vector<int> found;
   for (size_t rank = 0; rank < slow.size(); ++rank)
@@ -225,5 +199,10 @@ std::vector<int> find_stragglers(const Arrivals& arrivals, double tolerance) {
   return found;
 }
 
+// ---- crashes ----
+
+// ---- hangs ----
+
+// ---- stragglers ----
+
 }  // namespace yotta
-#endif  // YOTTA_BODIES

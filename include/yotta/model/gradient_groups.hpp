@@ -51,13 +51,39 @@ namespace yotta {
 
 using Coordinates = std::array<int, all_axes.size()>;  // by axis
 
-YOTTA_API Coordinates coordinates_of(const MeshShape& shape, int rank,
-                                     Where where = Where::current());
-YOTTA_API int rank_at(const MeshShape& shape, const Coordinates& at);
+inline Coordinates coordinates_of(const MeshShape& shape, int rank,
+                                  Where where = Where::current()) {
+  if (rank < 0 || rank >= shape.ranks())
+    fail(where, "{} has ranks 0 to {}, not {}", describe(shape), shape.ranks() - 1, rank);
+  Coordinates at = {};
+  // exercise 26.1: one coordinate for each of all_axes; the first of them counts fastest
+  for (size_t i = 0; i < all_axes.size(); ++i) {
+    at[i] = rank % shape[all_axes[i]];
+    rank /= shape[all_axes[i]];
+  }
+  // end of exercise 26.1
+  return at;
+}
+inline int rank_at(const MeshShape& shape, const Coordinates& at) {
+  int rank = 0;
+  for (size_t i = all_axes.size(); i-- > 0;) rank = rank * shape[all_axes[i]] + at[i];
+  return rank;
+}
 
 // The ranks that differ from this one along these axes only, by number. Errors: no such rank.
-YOTTA_API std::vector<int> group_of(const MeshShape& shape, int rank, std::span<const Axis> axes,
-                                    Where where = Where::current());
+inline std::vector<int> group_of(const MeshShape& shape, int rank, std::span<const Axis> axes,
+                                 Where where = Where::current()) {
+  const Coordinates own = coordinates_of(shape, rank, where);
+  std::vector<int> group;
+  // exercise 26.2: go over all ranks; which of them have your coordinates on all other axes?
+  for (int other = 0; other < shape.ranks(); ++other) {
+    Coordinates at = coordinates_of(shape, other);
+    for (const Axis axis : axes) at[static_cast<size_t>(axis)] = own[static_cast<size_t>(axis)];
+    if (at == own) group.push_back(other);
+  }
+  // end of exercise 26.2
+  return group;
+}
 
 // ---- what is added up, and over whom ----
 
@@ -77,84 +103,7 @@ struct Spreading {
 };
 
 // What the ranks along an axis have of a parameter's gradient.
-YOTTA_API Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spread);
-// The axes along which it is added up.
-YOTTA_API std::vector<Axis> summed_over(const Parameter& parameter, const Spreading& spread);
-
-// The axes of the communicators that a training step needs.
-struct SumAxes {
-  std::vector<Axis> shards;   // gradients, by FSDP
-  std::vector<Axis> data;     // gradients, by DDP or ZeRO, but for experts'
-  std::vector<Axis> experts;  // experts' gradients, by DDP or ZeRO
-  std::vector<Axis> loss;     // of which pp's last stage alone has any
-  std::vector<Axis> runs;     // along which ranks keep different runs of a parameter
-  std::vector<Axis> squares;  // of gradients, for clipping: ranks that step other numbers
-};
-YOTTA_API SumAxes sum_axes(const Spreading& spread);
-
-// The loss of a step is the mean over its tokens. A rank weighs the losses of its own `tokens`, as
-// many as any other rank has; the weighted losses are then added up over SumAxes::loss.
-YOTTA_API double loss_weight(const MeshShape& shape, int64_t tokens);
-
-// ---- over which links ----
-
-using AxisOrder = std::array<Axis, all_axes.size()>;    // innermost first: all_axes, or another
-using AxisBytes = std::array<double, all_axes.size()>;  // that a rank sends in a step, by axis
-
-// The slowest link that any group along this axis has, if the axes are nested in this order.
-YOTTA_API Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
-                            const AxisOrder& order = all_axes);
-// What a rank's messages take, one after the other, over those links.
-YOTTA_API double seconds_of_order(const Cluster& cluster, const MeshShape& shape,
-                                  const AxisBytes& bytes, const AxisOrder& order);
-// The order in which they take least, of all orders of the axes that have several ranks; the first
-// of equals in the order of all_axes.
-YOTTA_API AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
-                               const AxisBytes& bytes);
-
-// A cluster on which every group along an axis has the slowest link of all groups along it, so that
-// its ranks can be mirrored. Where gradients are summed over several axes at once, all of these
-// have the slowest one's: with cp all axes but tp; with ep, and no cp, ep and both dp.
-// Errors: a torus.
-YOTTA_API Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
-                             Where where = Where::current());
-
-#if YOTTA_BODIES_OF(model)
-
-Coordinates coordinates_of(const MeshShape& shape, int rank, Where where) {
-  if (rank < 0 || rank >= shape.ranks())
-    fail(where, "{} has ranks 0 to {}, not {}", describe(shape), shape.ranks() - 1, rank);
-  Coordinates at = {};
-  // exercise 26.1: one coordinate for each of all_axes; the first of them counts fastest
-  for (size_t i = 0; i < all_axes.size(); ++i) {
-    at[i] = rank % shape[all_axes[i]];
-    rank /= shape[all_axes[i]];
-  }
-  // end of exercise 26.1
-  return at;
-}
-
-int rank_at(const MeshShape& shape, const Coordinates& at) {
-  int rank = 0;
-  for (size_t i = all_axes.size(); i-- > 0;) rank = rank * shape[all_axes[i]] + at[i];
-  return rank;
-}
-
-std::vector<int> group_of(const MeshShape& shape, int rank, std::span<const Axis> axes,
-                          Where where) {
-  const Coordinates own = coordinates_of(shape, rank, where);
-  std::vector<int> group;
-  // exercise 26.2: go over all ranks; which of them have your coordinates on all other axes?
-  for (int other = 0; other < shape.ranks(); ++other) {
-    Coordinates at = coordinates_of(shape, other);
-    for (const Axis axis : axes) at[static_cast<size_t>(axis)] = own[static_cast<size_t>(axis)];
-    if (at == own) group.push_back(other);
-  }
-  // end of exercise 26.2
-  return group;
-}
-
-Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spread) {
+inline Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spread) {
   const bool is_cut = !parameter.range.is_whole();  // by tp
   const bool is_tied = parameter.name == spread.on_both_ends;
   Along along = Along::alone;
@@ -175,14 +124,24 @@ Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spr
   return along;
 }
 
-std::vector<Axis> summed_over(const Parameter& parameter, const Spreading& spread) {
+// The axes along which it is added up.
+inline std::vector<Axis> summed_over(const Parameter& parameter, const Spreading& spread) {
   std::vector<Axis> axes;
   for (const Axis axis : all_axes)
     if (gradient_along(axis, parameter, spread) == Along::part) axes.push_back(axis);
   return axes;
 }
 
-SumAxes sum_axes(const Spreading& spread) {
+// The axes of the communicators that a training step needs.
+struct SumAxes {
+  std::vector<Axis> shards;   // gradients, by FSDP
+  std::vector<Axis> data;     // gradients, by DDP or ZeRO, but for experts'
+  std::vector<Axis> experts;  // experts' gradients, by DDP or ZeRO
+  std::vector<Axis> loss;     // of which pp's last stage alone has any
+  std::vector<Axis> runs;     // along which ranks keep different runs of a parameter
+  std::vector<Axis> squares;  // of gradients, for clipping: ranks that step other numbers
+};
+inline SumAxes sum_axes(const Spreading& spread) {
   SumAxes axes;
   axes.shards = {Axis::cp, Axis::dp_shard};
   // exercise 26.4: DDP or ZeRO sums over what FSDP does not; runs are FSDP's or ZeRO's, else none
@@ -201,7 +160,9 @@ SumAxes sum_axes(const Spreading& spread) {
   return axes;
 }
 
-double loss_weight(const MeshShape& shape, int64_t tokens) {
+// The loss of a step is the mean over its tokens. A rank weighs the losses of its own `tokens`, as
+// many as any other rank has; the weighted losses are then added up over SumAxes::loss.
+inline double loss_weight(const MeshShape& shape, int64_t tokens) {
   int64_t all = 1;  // tokens of the batch
   // exercise 26.5: warm-up, which ranks have tokens that this one has not?
   all = tokens * shape.cp * shape.data_ranks();
@@ -209,8 +170,14 @@ double loss_weight(const MeshShape& shape, int64_t tokens) {
   return 1 / static_cast<double>(all);
 }
 
-Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
-                  const AxisOrder& order) {
+// ---- over which links ----
+
+using AxisOrder = std::array<Axis, all_axes.size()>;    // innermost first: all_axes, or another
+using AxisBytes = std::array<double, all_axes.size()>;  // that a rank sends in a step, by axis
+
+// The slowest link that any group along this axis has, if the axes are nested in this order.
+inline Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
+                         const AxisOrder& order = all_axes) {
   const int n = shape[axis];
   Link slowest;
   // Ranks of a group are `stride` apart, and its two ends have its slowest link.
@@ -227,8 +194,9 @@ Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
   return slowest;
 }
 
-double seconds_of_order(const Cluster& cluster, const MeshShape& shape, const AxisBytes& bytes,
-                        const AxisOrder& order) {
+// What a rank's messages take, one after the other, over those links.
+inline double seconds_of_order(const Cluster& cluster, const MeshShape& shape,
+                               const AxisBytes& bytes, const AxisOrder& order) {
   double seconds = 0;
   // exercise 26.7: warm-up, each axis sends its bytes over its slowest link
   for (const Axis axis : all_axes)
@@ -237,7 +205,10 @@ double seconds_of_order(const Cluster& cluster, const MeshShape& shape, const Ax
   return seconds;
 }
 
-AxisOrder best_order(const Cluster& cluster, const MeshShape& shape, const AxisBytes& bytes) {
+// The order in which they take least, of all orders of the axes that have several ranks; the first
+// of equals in the order of all_axes.
+inline AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
+                            const AxisBytes& bytes) {
   std::vector<Axis> moved;  // an axis of one rank can stand anywhere
   for (const Axis axis : all_axes)
     if (shape[axis] > 1) moved.push_back(axis);
@@ -254,7 +225,12 @@ AxisOrder best_order(const Cluster& cluster, const MeshShape& shape, const AxisB
   return best;
 }
 
-Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster, Where where) {
+// A cluster on which every group along an axis has the slowest link of all groups along it, so that
+// its ranks can be mirrored. Where gradients are summed over several axes at once, all of these
+// have the slowest one's: with cp all axes but tp; with ep, and no cp, ep and both dp.
+// Errors: a torus.
+inline Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
+                          Where where = Where::current()) {
   if (!cluster.torus.empty())
     fail(where, "{} is a torus: its links have no levels that axes of a mesh could fill",
          cluster.name);
@@ -279,7 +255,5 @@ Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster, Where where) 
   }
   return seen;
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -25,56 +25,21 @@ struct Microbatch {
 
 // Cuts a rank's sequences (B, T) into `count` microbatches, the longer ones first. Empty ones are
 // left out.
-YOTTA_API std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                               int64_t count, int64_t first_sequence = 0,
-                                               const Positions& positions = {});
+std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets, int64_t count,
+                                     int64_t first_sequence = 0, const Positions& positions = {});
 
 // The position of a microbatch's rows and columns. `step` holds the step's seed, its number, and
 // whether it trains.
-YOTTA_API BatchPosition position_of(const Microbatch& batch, BatchPosition step);
+BatchPosition position_of(const Microbatch& batch, BatchPosition step);
 
 // The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. Where
 // the vocabulary is cut over tp, each rank passes its part of the logits, (B, T, V/tp), and all
 // ranks of tp get the same loss.
-YOTTA_API double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
-                         const Communicator& tp = {});
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model)
-#include "yotta/parallel/vocab_parallel.hpp"
-
-namespace yotta {
-
-std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets, int64_t count,
-                                     int64_t first_sequence, const Positions& positions) {
-  std::vector<Microbatch> parts;
-  const int64_t B = inputs.dim(0);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t begin = chunk_begin(B, count, i), end = chunk_begin(B, count, i + 1);
-    if (begin < end)
-      parts.push_back(
-          {inputs.rows(begin, end), targets.rows(begin, end), first_sequence + begin, positions});
-  }
-  return parts;
-}
-
-BatchPosition position_of(const Microbatch& batch, BatchPosition step) {
-  step.first_sequence = batch.first_sequence;
-  step.positions = batch.positions;
-  return step;
-}
-
 double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
-               const Communicator& tp) {
-  Tensor rows = as_rows(logits);  // (N, V/tp)
-  const Tensor targets = batch.targets.reshape({batch.targets.numel()});
-  const CrossEntropy loss = vocab_parallel_cross_entropy(rows, targets, scale, tp);
-  if (dlogits == nullptr) return loss.loss;
-  vocab_parallel_cross_entropy_backward_in_place(rows, targets, loss.log_sum_exp, scale, tp);
-  *dlogits = std::move(logits);
-  return loss.loss;
-}
+               const Communicator& tp = {});
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES
+
+#ifndef YOTTA_COMPILED
+#include "yotta/model/impl/microbatch.ipp"
+#endif

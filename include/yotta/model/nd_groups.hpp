@@ -19,8 +19,7 @@ namespace yotta {
 
 struct NdGroups {
   NdGroups() = default;
-  YOTTA_API NdGroups(Mesh& mesh, const Spreading& spread, bool has_experts,
-                     Where where = Where::current());
+  NdGroups(Mesh& mesh, const Spreading& spread, bool has_experts, Where where = Where::current());
 
   Communicator shards;             // FSDP's ranks
   std::vector<Communicator> data;  // ranks of DDP or ZeRO: of all weights; with ep of all but the
@@ -32,43 +31,13 @@ struct NdGroups {
   int copies = 1;  // of a weight that is no expert's, along ep
 
   // Has norms count each weight once.
-  YOTTA_API void count_copies(const std::vector<ParameterPtr>& all) const;
+  void count_copies(const std::vector<ParameterPtr>& all) const;
   // The parameters that each of `data` is for.
-  YOTTA_API std::vector<std::vector<ParameterPtr>> sets(const std::vector<ParameterPtr>& all) const;
+  std::vector<std::vector<ParameterPtr>> sets(const std::vector<ParameterPtr>& all) const;
 };
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(model)
-#include "yotta/nn/experts.hpp"
-
-namespace yotta {
-
-NdGroups::NdGroups(Mesh& mesh, const Spreading& spread, bool has_experts, Where where) {
-  const SumAxes axes = sum_axes(spread);
-  shards = mesh.along(axes.shards, where);
-  // For a single axis the mesh has the communicator already; a split would cost messages.
-  data.push_back(axes.data.size() == 1 ? mesh[axes.data[0]] : mesh.along(axes.data, where));
-  if (mesh.size(Axis::ep) > 1) data.push_back(mesh.along(axes.experts, where));
-  losses = mesh.along(axes.loss, where);
-  weights = mesh.along(axes.squares, where);
-  if (!spread.sharded_states) copies = mesh.size(Axis::ep);
-  using enum Axis;
-  if (has_experts) routed = mesh.along({cp, ep, dp_shard, dp_replicate}, where);
-  runs = axes.runs;
-}
-
-void NdGroups::count_copies(const std::vector<ParameterPtr>& all) const {
-  for (const ParameterPtr& each : all)
-    if (!is_expert_parameter(*each)) each->copies *= copies;
-}
-
-std::vector<std::vector<ParameterPtr>> NdGroups::sets(const std::vector<ParameterPtr>& all) const {
-  if (data.size() == 1) return {all};
-  std::vector<std::vector<ParameterPtr>> both(2);
-  for (const ParameterPtr& each : all) both[is_expert_parameter(*each) ? 1 : 0].push_back(each);
-  return both;
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/model/impl/nd_groups.ipp"
+#endif

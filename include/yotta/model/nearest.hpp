@@ -18,17 +18,10 @@ struct Way {
 };
 
 // ". Nearest: a, or b" of the ways that work; nothing if none does.
-YOTTA_API std::string nearest_of(const std::vector<Way>& ways);
-
-#if YOTTA_BODIES_OF(model)
-
-std::string nearest_of(const std::vector<Way>& ways) {
-  std::string text;
-  for (const Way& way : ways)
-    if (way.works) text += (text.empty() ? ". Nearest: " : ", or ") + way.words;
-  return text;
-}
-
-#endif  // YOTTA_BODIES
+std::string nearest_of(const std::vector<Way>& ways);
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/model/impl/nearest.ipp"
+#endif

@@ -29,8 +29,8 @@ constexpr StageLayers stage_entries(const TransformerConfig& config, int stages,
 }
 
 // The layers of a stage with activation checkpointing of its blocks: not of embedding or head.
-YOTTA_API std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options,
-                                                   int stages, int stage);
+std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options, int stages,
+                                         int stage);
 
 // For planning: seconds of a block's F, I and W, up to one factor, by its matmuls (Qi et al., table
 // 1, for GPT): C the width, T the tokens of a sequence.
@@ -50,58 +50,17 @@ struct PipelinedStep {
 
 // Forward and backward of all microbatches. `position` is that of the step, for dropout's draws;
 // `tokens` are those of the whole batch. Only the last stage returns a loss.
-YOTTA_API PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
-                                       const BatchPosition& position,
-                                       std::span<const Microbatch> batches, int64_t tokens,
-                                       Where where = Where::current());
-// The same by a schedule that has been made before, in place of that of made.plan.
-YOTTA_API PipelineReport run_scheduled(Pipeline& pipeline, const PipelineSchedule& schedule,
-                                       const PipelinedStep& made, const BatchPosition& position,
-                                       std::span<const Microbatch> batches, int64_t tokens,
-                                       Where where = Where::current());
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model)
-#include "yotta/parallel/sequence_parallel.hpp"
-
-namespace yotta {
-
-std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options, int stages,
-                                         int stage) {
-  const int64_t first = stage == 0 ? 1 : 0, most = options.checkpoint_blocks;
-  int64_t last = std::ssize(layers) - (stage + 1 == stages ? 1 : 0);
-  if (most >= 0 && first + most < last) last = first + most;
-  return checkpointed(layers, options.checkpoint, first, last);
-}
-
 PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
                              const BatchPosition& position, std::span<const Microbatch> batches,
-                             int64_t tokens, Where where) {
-  PipelinePlan plan = made.plan;
-  plan.costs = planned_costs(made.width, batches.front().inputs.dim(1));
-  const PipelineSchedule schedule = make_schedule(plan, ranks, std::ssize(batches), where);
-  return run_scheduled(pipeline, schedule, made, position, batches, tokens, where);
-}
-
+                             int64_t tokens, Where where = Where::current());
+// The same by a schedule that has been made before, in place of that of made.plan.
 PipelineReport run_scheduled(Pipeline& pipeline, const PipelineSchedule& schedule,
                              const PipelinedStep& made, const BatchPosition& position,
-                             std::span<const Microbatch> batches, int64_t tokens, Where where) {
-  std::vector<PipelineMicrobatch> parts;
-  for (const Microbatch& each : batches) {
-    const Shape whole = {each.inputs.dim(0), each.inputs.dim(1), made.width};
-    const Shape own = {tokens_held(each.inputs.numel(), made.tp), made.width};
-    parts.push_back({each.inputs, cuts_tokens(made.tp, made.cut) ? own : whole, made.dtype,
-                     position_of(each, position)});
-  }
-  const double scale = 1.0 / static_cast<double>(tokens);
-  return pipeline.run(
-      schedule, parts,
-      [&](size_t i, const Tensor& logits, Tensor& dlogits) {
-        return loss_of(logits, batches[i], scale, &dlogits, made.tp);
-      },
-      where);
-}
+                             std::span<const Microbatch> batches, int64_t tokens,
+                             Where where = Where::current());
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES
+
+#ifndef YOTTA_COMPILED
+#include "yotta/model/impl/pipelined.ipp"
+#endif

@@ -27,7 +27,7 @@ class RankModel {
   // This rank's layers: for the trainer.
   Layers stack() const { return stack_; }
   // What this rank's optimizer steps.
-  YOTTA_API std::vector<ParameterPtr> parameters() const;
+  std::vector<ParameterPtr> parameters() const;
   // What the trainer has to do around the layers. Refers to this object.
   virtual TrainHooks hooks() = 0;
 
@@ -38,10 +38,10 @@ class RankModel {
   // For checkpoints: what this rank holds, in the order of parameters().
   const std::vector<Held>& held() const { return held_; }
   // Names and shapes of the serial model.
-  YOTTA_API std::vector<WholeShape> shapes() const;
+  std::vector<WholeShape> shapes() const;
   // Whole tensors on rank 0 from one tensor for each of held(): weights, or an optimizer's state.
   virtual std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) = 0;
-  YOTTA_API std::vector<NamedTensor> gather_weights();
+  std::vector<NamedTensor> gather_weights();
 
  protected:
   TransformerConfig config_;
@@ -51,30 +51,6 @@ class RankModel {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(model)
-#include "yotta/model/transformer.hpp"
-
-namespace yotta {
-
-std::vector<ParameterPtr> RankModel::parameters() const {
-  std::vector<ParameterPtr> all;
-  for (const Held& each : held_) all.push_back(each.parameter);
-  return all;
-}
-
-std::vector<WholeShape> RankModel::shapes() const {
-  const Transformer serial = as_shapes([&] { return Transformer(config_); });
-  std::vector<WholeShape> all;
-  for (const ParameterPtr& each : yotta::parameters(serial.stack()))
-    all.push_back({each->name, each->value.shape()});
-  return all;
-}
-
-std::vector<NamedTensor> RankModel::gather_weights() {
-  std::vector<Tensor> values;
-  for (const Held& each : held_) values.push_back(each.parameter->value);
-  return gather(values, config_.dtype);
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/model/impl/rank_model.ipp"
+#endif

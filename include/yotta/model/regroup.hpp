@@ -39,8 +39,12 @@
 // and Daly (2006) for the interval.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -73,17 +77,75 @@ struct Places {
 struct Intervals {
   double young = 0, daly = 0;
 };
-YOTTA_API Intervals best_intervals(double save, double mean, Where where = Where::current());
+inline Intervals best_intervals(double save, double mean, Where where = Where::current()) {
+  if (!(save > 0) || !(mean > 0))
+    fail(where, "a snapshot takes {} s and a failure comes every {} s: both must be above 0", save,
+         mean);
+  Intervals best;
+  // exercise 30.1: the intervals that waste least, by Young and by Daly
+  best.young = std::sqrt(2 * save * mean);
+  const double x = save / (2 * mean);
+  best.daly = x < 1 ? best.young * (1 + std::sqrt(x) / 3 + x / 9) - save : mean;
+  // end of exercise 30.1
+  return best;
+}
+
 // The sum that is to be least: what is lost of a second's work. All above 0.
-YOTTA_API double lost_share(double interval, double save, double mean);
+inline double lost_share(double interval, double save, double mean) {
+  double lost = 0;
+  // exercise 30.7: what goes to snapshots, and what to work that is done twice
+  lost = save / interval + interval / (2 * mean);
+  // end of exercise 30.7
+  return lost;
+}
 
 // ---- who takes part ----
 
 // The replicas all of whose places have a member.
-YOTTA_API std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready);
+inline std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {
+  std::vector<int> whole;
+  // exercise 30.2: the replicas that have a member at every place
+  std::vector<int> members(static_cast<size_t>(places.replicas));
+  for (int place = 0; place < places.count(); ++place)
+    if (ready[static_cast<size_t>(place)]) ++members[static_cast<size_t>(places.replica(place))];
+  for (int replica = 0; replica < places.replicas; ++replica)
+    if (members[static_cast<size_t>(replica)] == places.parts) whole.push_back(replica);
+  // end of exercise 30.2
+  return whole;
+}
+
+namespace detail {
+
+// All that are ready, if each part has enough of them.
+inline std::vector<int> ready_places(const Places& places, const std::vector<bool>& ready,
+                                     int quorum) {
+  std::vector<int> all, of_part(static_cast<size_t>(places.parts));
+  for (int place = 0; place < places.count(); ++place)
+    if (ready[static_cast<size_t>(place)]) {
+      all.push_back(place);
+      ++of_part[static_cast<size_t>(places.part(place))];
+    }
+  const bool enough = *std::min_element(of_part.begin(), of_part.end()) >= std::max(quorum, 1);
+  return enough ? all : std::vector<int>();
+}
+
+}  // namespace detail
+
 // The places that take part in the next epoch, in order; empty: all wait.
-YOTTA_API std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
-                                           const std::vector<bool>& ready, int quorum);
+inline std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
+                                        const std::vector<bool>& ready, int quorum) {
+  std::vector<int> members;
+  if (recovery == Recovery::reroute) return detail::ready_places(places, ready, quorum);
+  // exercise 30.3: all places of the whole replicas, if there are enough of them
+  const std::vector<int> whole = whole_replicas(places, ready);
+  const int needed = recovery == Recovery::restart ? places.replicas : std::max(quorum, 1);
+  if (static_cast<int>(whole.size()) < needed) return members;
+  for (const int replica : whole)
+    for (int part = 0; part < places.parts; ++part)
+      members.push_back(replica * places.parts + part);
+  // end of exercise 30.3
+  return members;
+}
 
 // ---- from which step ----
 
@@ -100,100 +162,7 @@ struct Healing {
   std::vector<int> sources;
 };
 // parts[rank]: the part of the model that a rank of the epoch trains.
-YOTTA_API Healing find_healing(std::span<const Offer> offers, std::span<const int> parts);
-
-// Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
-// from another to be as if it had never been away. On the CPU.
-YOTTA_API std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer,
-                                                      Where where = Where::current());
-
-// ---- on what they train ----
-
-// The sequences of a rank, of the batch's, and how many all ranks that are left train on.
-struct ShareOfStep {
-  int64_t begin = 0, end = 0;
-  int64_t all = 0;  // what the losses and gradients are means over
-};
-// The rank's index is that among the `ranks` of its replica that train on different sequences.
-// With reroute a rank gets the whole batch: any microbatch may come to it.
-// living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
-YOTTA_API ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,
-                                    int replicas, std::span<const int> living, int own);
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model_survival_json)
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
-
-namespace yotta {
-
-Intervals best_intervals(double save, double mean, Where where) {
-  if (!(save > 0) || !(mean > 0))
-    fail(where, "a snapshot takes {} s and a failure comes every {} s: both must be above 0", save,
-         mean);
-  Intervals best;
-  // exercise 30.1: the intervals that waste least, by Young and by Daly
-  best.young = std::sqrt(2 * save * mean);
-  const double x = save / (2 * mean);
-  best.daly = x < 1 ? best.young * (1 + std::sqrt(x) / 3 + x / 9) - save : mean;
-  // end of exercise 30.1
-  return best;
-}
-
-double lost_share(double interval, double save, double mean) {
-  double lost = 0;
-  // exercise 30.7: what goes to snapshots, and what to work that is done twice
-  lost = save / interval + interval / (2 * mean);
-  // end of exercise 30.7
-  return lost;
-}
-
-std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {
-  std::vector<int> whole;
-  // exercise 30.2: the replicas that have a member at every place
-  std::vector<int> members(static_cast<size_t>(places.replicas));
-  for (int place = 0; place < places.count(); ++place)
-    if (ready[static_cast<size_t>(place)]) ++members[static_cast<size_t>(places.replica(place))];
-  for (int replica = 0; replica < places.replicas; ++replica)
-    if (members[static_cast<size_t>(replica)] == places.parts) whole.push_back(replica);
-  // end of exercise 30.2
-  return whole;
-}
-
-namespace detail {
-// All that are ready, if each part has enough of them.
-inline std::vector<int> ready_places(const Places& places, const std::vector<bool>& ready,
-                                     int quorum) {
-  std::vector<int> all, of_part(static_cast<size_t>(places.parts));
-  for (int place = 0; place < places.count(); ++place)
-    if (ready[static_cast<size_t>(place)]) {
-      all.push_back(place);
-      ++of_part[static_cast<size_t>(places.part(place))];
-    }
-  const bool enough = *std::min_element(of_part.begin(), of_part.end()) >= std::max(quorum, 1);
-  return enough ? all : std::vector<int>();
-}
-}  // namespace detail
-
-std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
-                                 const std::vector<bool>& ready, int quorum) {
-  std::vector<int> members;
-  if (recovery == Recovery::reroute) return detail::ready_places(places, ready, quorum);
-  // exercise 30.3: all places of the whole replicas, if there are enough of them
-  const std::vector<int> whole = whole_replicas(places, ready);
-  const int needed = recovery == Recovery::restart ? places.replicas : std::max(quorum, 1);
-  if (static_cast<int>(whole.size()) < needed) return members;
-  for (const int replica : whole)
-    for (int part = 0; part < places.parts; ++part)
-      members.push_back(replica * places.parts + part);
-  // end of exercise 30.3
-  return members;
-}
-
-Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) {
+inline Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) {
   Healing healing;
   healing.sources.assign(parts.size(), -1);
   // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
@@ -215,7 +184,10 @@ Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) 
   return healing;
 }
 
-std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer, Where where) {
+// Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
+// from another to be as if it had never been away. On the CPU.
+inline std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer,
+                                                   Where where = Where::current()) {
   std::vector<std::span<std::byte>> memory;
   const auto add = [&](Tensor& tensor) {
     if (!tensor.defined()) return;
@@ -234,8 +206,18 @@ std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer, Where where) {
   return memory;
 }
 
-ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index, int replicas,
-                          std::span<const int> living, int own) {
+// ---- on what they train ----
+
+// The sequences of a rank, of the batch's, and how many all ranks that are left train on.
+struct ShareOfStep {
+  int64_t begin = 0, end = 0;
+  int64_t all = 0;  // what the losses and gradients are means over
+};
+// The rank's index is that among the `ranks` of its replica that train on different sequences.
+// With reroute a rank gets the whole batch: any microbatch may come to it.
+// living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
+inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,
+                                 int replicas, std::span<const int> living, int own) {
   ShareOfStep share;
   if (recovery == Recovery::reroute) return {0, batch, batch};
   // exercise 30.6: this rank's sequences, and how many all living replicas have together
@@ -257,4 +239,3 @@ ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index
 }
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

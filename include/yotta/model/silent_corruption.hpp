@@ -27,11 +27,15 @@
 // Gemini Team (2023), section 3 (replaying a step, and hot standby machines to find the chip).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/model/snapshot.hpp"
+#include "yotta/model/snapshot_levels.hpp"
 
 namespace yotta {
 
@@ -50,49 +54,15 @@ struct Flip {
   int rank = 0;
   int64_t step = 0;
 };
-// Flips a bit of the largest number of x, by magnitude.
-YOTTA_API void flip_bit(Tensor& x, int bit, Where where = Where::current());
-
-// ---- detectors ----
 
 enum class Detector : uint8_t { checksum, norm, replay };
-inline constexpr int detectors = 3;
 constexpr const char* name(Detector detector) {
   constexpr const char* names[] = {"checksum", "norm", "replay"};
   return names[static_cast<int>(detector)];
 }
 
-// Of all that an optimizer holds; of all gradients.
-YOTTA_API uint64_t checksum_of(Optimizer& optimizer);
-YOTTA_API uint64_t checksum_of_gradients(const std::vector<ParameterPtr>& parameters);
-
-// The ranks whose number is not that of most ranks; empty: all agree. Of two ranks it cannot be
-// known which is right, so both are named.
-YOTTA_API std::vector<int> odd_ranks(const Communicator& world, uint64_t own);
-
-// Is a gradient's norm far from the recent ones? In the first two steps it cannot know.
-class NormWatch {
- public:
-  explicit NormWatch(double factor = 4) : factor_(factor) {}
-  YOTTA_API bool is_odd(double norm);
-
- private:
-  double factor_, average_ = 0;
-  int64_t seen_ = 0;
-};
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(model_failures_json)
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
-#include "yotta/model/snapshot_levels.hpp"
-
-namespace yotta {
-
-void flip_bit(Tensor& x, int bit, Where where) {
+// Flips a bit of the largest number of x, by magnitude.
+inline void flip_bit(Tensor& x, int bit, Where where = Where::current()) {
   if (x.dtype() != DType::f32 || x.device() != Device::cpu || bit < 0 || bit > 31)
     fail(where, "bit {} of {} on {}: flips are of bits 0 to 31 of f32 on the CPU", bit,
          name(x.dtype()), name(x.device()));
@@ -106,8 +76,10 @@ void flip_bit(Tensor& x, int bit, Where where) {
 }
 
 // ---- detectors ----
+inline constexpr int detectors = 3;
 
 namespace detail {
+
 inline uint64_t checksum_of_memory(std::span<const std::span<std::byte>> memory) {
   std::string sums;
   for (const auto& each : memory) {
@@ -116,12 +88,14 @@ inline uint64_t checksum_of_memory(std::span<const std::span<std::byte>> memory)
   }
   return checksum(sums);
 }
+
 }  // namespace detail
 
-uint64_t checksum_of(Optimizer& optimizer) {
+// Of all that an optimizer holds; of all gradients.
+inline uint64_t checksum_of(Optimizer& optimizer) {
   return detail::checksum_of_memory(memory_of(optimizer));
 }
-uint64_t checksum_of_gradients(const std::vector<ParameterPtr>& parameters) {
+inline uint64_t checksum_of_gradients(const std::vector<ParameterPtr>& parameters) {
   std::vector<std::span<std::byte>> memory;
   for (const ParameterPtr& each : parameters)
     memory.push_back(
@@ -129,7 +103,9 @@ uint64_t checksum_of_gradients(const std::vector<ParameterPtr>& parameters) {
   return detail::checksum_of_memory(memory);
 }
 
-std::vector<int> odd_ranks(const Communicator& world, uint64_t own) {
+// The ranks whose number is not that of most ranks; empty: all agree. Of two ranks it cannot be
+// known which is right, so both are named.
+inline std::vector<int> odd_ranks(const Communicator& world, uint64_t own) {
   const std::vector<int64_t> all = said_by_all(world, {static_cast<int64_t>(own)}, "checksum");
   const auto votes = [&](int64_t sum) { return std::count(all.begin(), all.end(), sum); };
   std::vector<int> odd;
@@ -138,14 +114,24 @@ std::vector<int> odd_ranks(const Communicator& world, uint64_t own) {
   return odd;
 }
 
-bool NormWatch::is_odd(double norm) {
-  const bool knows = seen_ >= 2;
-  const bool odd =
-      !std::isfinite(norm) || (knows && (norm > factor_ * average_ || norm < average_ / factor_));
-  if (odd) return true;
-  average_ = seen_++ == 0 ? norm : 0.8 * average_ + 0.2 * norm;
-  return false;
-}
+// Is a gradient's norm far from the recent ones? In the first two steps it cannot know.
+class NormWatch {
+ public:
+  explicit NormWatch(double factor = 4) : factor_(factor) {}
+  bool is_odd(double norm) {
+    const bool knows = seen_ >= 2;
+    const bool odd =
+        !std::isfinite(norm) || (knows && (norm > factor_ * average_ || norm < average_ / factor_));
+    if (odd) return true;
+    average_ = seen_++ == 0 ? norm : 0.8 * average_ + 0.2 * norm;
+    return false;
+  }
+
+ private:
+  double factor_, average_ = 0;
+  int64_t seen_ = 0;
+};
+
+// ---- detectors ----
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

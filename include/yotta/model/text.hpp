@@ -33,11 +33,11 @@ struct Text {
 };
 
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
-YOTTA_API size_t first_invalid_utf8(std::string_view text);
+size_t first_invalid_utf8(std::string_view text);
 
 // For screens and files that must be UTF-8, whatever a model wrote: each byte that fits no
 // character, and each control character but the new line, becomes a dot.
-YOTTA_API std::string printable(std::string_view text);
+std::string printable(std::string_view text);
 
 // A byte of zero is in no text.
 inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
@@ -46,11 +46,11 @@ inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes
 
 // The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of
 // name.
-YOTTA_API Text read_text(const std::string& path, Where where = Where::current());
+Text read_text(const std::string& path, Where where = Where::current());
 
 // The course's own prose and headers, for those who bring no text. `root` is the folder of the
 // course.
-YOTTA_API Text course_text(const std::string& root, Where where = Where::current());
+Text course_text(const std::string& root, Where where = Where::current());
 
 // ---- training and validation --------------------------------------------------------------------
 
@@ -60,8 +60,8 @@ struct TextSplit {
 
 // The last part of the text is kept for validation: what the model never saw. No character is cut,
 // and both parts hold at least one sequence of `context` tokens and the token after it.
-YOTTA_API TextSplit split_text(std::string_view text, int64_t context,
-                               double validation_share = 0.1, Where where = Where::current());
+TextSplit split_text(std::string_view text, int64_t context, double validation_share = 0.1,
+                     Where where = Where::current());
 
 // ---- batches ------------------------------------------------------------------------------------
 
@@ -74,31 +74,30 @@ struct Batch {
 class Batches {
  public:
   // What is drawn from must outlive this, and hold at least context + 1 bytes or tokens.
-  YOTTA_API Batches(std::string_view text, int64_t context, uint64_t seed,
-                    Where where = Where::current());
-  YOTTA_API Batches(std::span<const int32_t> tokens, int64_t context, uint64_t seed,
-                    Where where = Where::current());
+  Batches(std::string_view text, int64_t context, uint64_t seed, Where where = Where::current());
+  Batches(std::span<const int32_t> tokens, int64_t context, uint64_t seed,
+          Where where = Where::current());
 
   // Sequences first .. first + count of a step's global batch, each from a place drawn at random.
-  YOTTA_API Batch draw(int64_t step, int64_t first, int64_t count) const;
+  Batch draw(int64_t step, int64_t first, int64_t count) const;
 
   // Sequences first .. first + count of the text cut into pieces of T, for validation.
-  YOTTA_API Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const;
+  Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const;
   int64_t sequences() const { return (size() - 1) / context_; }
 
  private:
-  YOTTA_API Batches(std::string_view text, std::span<const int32_t> tokens, const char* unit,
-                    int64_t context, uint64_t seed, Where where);
+  Batches(std::string_view text, std::span<const int32_t> tokens, const char* unit, int64_t context,
+          uint64_t seed, Where where);
   int64_t size() const { return std::ssize(text_) + std::ssize(tokens_); }  // one of them is empty
   int32_t token(int64_t at) const {
     return tokens_.empty() ? static_cast<unsigned char>(text_[at]) : tokens_[at];
   }
 
   // 64 bits of the block that belongs to this sequence of this step; the bias of % is below 2^-30.
-  YOTTA_API int64_t random_start(int64_t step, int64_t sequence) const;
+  int64_t random_start(int64_t step, int64_t sequence) const;
 
   // One sequence from each of these places on.
-  YOTTA_API Batch gather(const std::vector<int64_t>& starts) const;
+  Batch gather(const std::vector<int64_t>& starts) const;
 
   std::string_view text_;
   std::span<const int32_t> tokens_;
@@ -108,193 +107,6 @@ class Batches {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(model)
-#include <algorithm>
-#include <filesystem>
-
-#include "yotta/core/system/files.hpp"
-
-namespace yotta {
-
-size_t first_invalid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = [&](size_t at) -> uint32_t {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
-    };
-    const uint32_t lead = byte(i);
-    if (lead < 0x80) continue;
-    const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (length == 0 || lead > 0xF4) return i;
-    for (size_t k = 1; k < length; ++k)
-      if ((byte(i + k) & 0xC0) != 0x80) return i;
-    const uint32_t second = byte(i + 1);
-    const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-    const bool surrogate = lead == 0xED && second > 0x9F;
-    const bool too_large = lead == 0xF4 && second > 0x8F;  // beyond U+10FFFF
-    if (overlong || surrogate || too_large) return i;
-    i += length - 1;
-  }
-  return text.size();
-}
-
-std::string printable(std::string_view text) {
-  const std::string_view dot = "\xC2\xB7";
-  std::string out;
-  while (!text.empty()) {
-    const size_t good = first_invalid_utf8(text);
-    for (const char each : text.substr(0, good)) {
-      const auto byte = static_cast<unsigned char>(each);
-      const bool control = (byte < 0x20 && byte != '\n') || byte == 0x7F;
-      if (control)
-        out += dot;
-      else
-        out += each;
-    }
-    if (good < text.size()) out += dot;
-    text.remove_prefix(std::min(good + 1, text.size()));
-  }
-  return out;
-}
-
-namespace detail {
-// Files of a folder and its folders in the order of their names, so that every machine reads the
-// same text. Hidden ones are counted and left out.
-inline std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                                      int64_t& hidden, Where where) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> found;
-  try {
-    for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
-      if (it->path().filename().string().starts_with('.')) {
-        hidden += 1;
-        it.disable_recursion_pending();
-      } else if (it->is_regular_file()) {
-        found.push_back(it->path());
-      }
-    }
-  } catch (const fs::filesystem_error& error) {
-    fail(where, "{} cannot be read: {}", folder.string(), error.code().message());
-  }
-  std::sort(found.begin(), found.end(), [](const fs::path& a, const fs::path& b) {
-    return a.generic_string() < b.generic_string();
-  });
-  return found;
-}
-
-inline Text read_folder(const std::filesystem::path& folder, Where where) {
-  Text text;
-  for (const std::filesystem::path& path : files_below(folder, text.skipped, where)) {
-    const std::string bytes = read_file(path, where);
-    const bool usable =
-        !bytes.empty() && !is_binary(bytes) && first_invalid_utf8(bytes) == bytes.size();
-    (usable ? text.files : text.skipped) += 1;
-    if (usable) text.bytes += bytes;
-  }
-  if (text.files == 0)
-    fail(where, "{}: no text in this folder ({} files were hidden, empty or not UTF-8)",
-         folder.string(), text.skipped);
-  return text;
-}
-}  // namespace detail
-
-Text read_text(const std::string& path, Where where) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return detail::read_folder(path, where);
-  Text text{read_file(path, where), 1, 0};
-  if (text.bytes.empty())
-    fail(where, "{} is empty; give a UTF-8 text of a few thousand characters", path);
-  if (is_binary(text.bytes))
-    fail(where, "{} is binary (byte {} is zero); give a UTF-8 text", path, text.bytes.find('\0'));
-  if (const size_t bad = first_invalid_utf8(text.bytes); bad < text.bytes.size())
-    fail(where,
-         "{} is not UTF-8: byte {} is 0x{:02x}; convert it, for example with iconv -f latin1", path,
-         bad, static_cast<unsigned char>(text.bytes[bad]));
-  return text;
-}
-
-Text course_text(const std::string& root, Where where) {
-  Text all;
-  for (const char* part : {"README.md", "lessons", "include"}) {
-    const std::string path = root + "/" + part;
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error))
-      continue;
-    const Text text = read_text(path, where);
-    all.bytes += text.bytes;
-    all.files += text.files;
-    all.skipped += text.skipped;
-  }
-  return all;
-}
-
-TextSplit split_text(std::string_view text, int64_t context, double validation_share, Where where) {
-  if (!(validation_share >= 0 && validation_share < 1))
-    fail(where, "the share kept for validation is {}, expected 0 to below 1", validation_share);
-  const double kept = static_cast<double>(text.size()) * validation_share;
-  size_t cut = text.size() - static_cast<size_t>(kept);
-  while (cut > 0 && cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
-    --cut;  // inside a character
-  const TextSplit split{text.substr(0, cut), text.substr(cut)};
-  const auto too_short = [&](std::string_view part) { return std::ssize(part) < context + 1; };
-  if (too_short(split.train) || (validation_share > 0 && too_short(split.validation)))
-    fail(where,
-         "the text has {} bytes, {} to train on and {} to validate on; a context of {} needs "
-         "{} in each: give a longer text or a shorter context",
-         text.size(), split.train.size(), split.validation.size(), context, context + 1);
-  return split;
-}
-
-Batches::Batches(std::string_view text, int64_t context, uint64_t seed, Where where)
-    : Batches(text, {}, "bytes", context, seed, where) {}
-
-Batches::Batches(std::span<const int32_t> tokens, int64_t context, uint64_t seed, Where where)
-    : Batches({}, tokens, "tokens", context, seed, where) {}
-
-Batches::Batches(std::string_view text, std::span<const int32_t> tokens, const char* unit,
-                 int64_t context, uint64_t seed, Where where)
-    : text_(text), tokens_(tokens), context_(context), random_(seed, "batch") {
-  if (context < 1) fail(where, "the context is {} tokens, expected 1 or more", context);
-  if (size() < context + 1)
-    fail(where,
-         "the text has {} {}; a context of {} needs {}: give a longer text or a shorter context",
-         size(), unit, context, context + 1);
-}
-
-Batch Batches::draw(int64_t step, int64_t first, int64_t count) const {
-  std::vector<int64_t> starts;
-  for (int64_t i = 0; i < count; ++i) starts.push_back(random_start(step, first + i));
-  return gather(starts);
-}
-
-Batch Batches::in_order(int64_t first, int64_t count, Where where) const {
-  if (first < 0 || first + count > sequences())
-    fail(where, "sequences {} to {} of a text that holds {}: ask for fewer, or start earlier",
-         first, first + count, sequences());
-  std::vector<int64_t> starts;
-  for (int64_t i = 0; i < count; ++i) starts.push_back((first + i) * context_);
-  return gather(starts);
-}
-
-int64_t Batches::random_start(int64_t step, int64_t sequence) const {
-  const auto starts = static_cast<uint64_t>(size() - context_);
-  const Block128 words =
-      random_.block(static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(sequence));
-  return static_cast<int64_t>((uint64_t{words[0]} << 32 | words[1]) % starts);
-}
-
-Batch Batches::gather(const std::vector<int64_t>& starts) const {
-  const MemoryScope scope(MemoryKind::buffers);
-  const Shape shape = {std::ssize(starts), context_};
-  Batch batch{Tensor::empty(shape, DType::i32), Tensor::empty(shape, DType::i32)};
-  if (batch.inputs.device() != Device::cpu) return batch;
-  int32_t* inputs = batch.inputs.data<int32_t>();
-  int32_t* targets = batch.targets.data<int32_t>();
-  for (const int64_t start : starts) {
-    for (int64_t at = start; at < start + context_; ++at, ++inputs, ++targets)
-      *inputs = token(at), *targets = token(at + 1);
-  }
-  return batch;
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/model/impl/text.ipp"
+#endif

@@ -44,27 +44,27 @@ constexpr OpCost swiglu_backward_cost(DType dtype, int64_t n) {
 }
 
 // gelu in tanh form, x of any shape.
-YOTTA_API Tensor gelu(const Tensor& x, Where where = Where::current());
+Tensor gelu(const Tensor& x, Where where = Where::current());
 
 // dx from dy, both of x's shape.
-YOTTA_API Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current());
+Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current());
 
 // x s(x), x of any shape; also called swish.
-YOTTA_API Tensor silu(const Tensor& x, Where where = Where::current());
+Tensor silu(const Tensor& x, Where where = Where::current());
 
 // dx from dy, both of x's shape.
-YOTTA_API Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current());
+Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where = Where::current());
 
 // silu(gate) * up, both (N, F).
-YOTTA_API Tensor swiglu(const Tensor& gate, const Tensor& up, Where where = Where::current());
+Tensor swiglu(const Tensor& gate, const Tensor& up, Where where = Where::current());
 
 struct SwigluGradients {
   Tensor dgate, dup;  // (N, F)
 };
 
 // From dy (N, F) and the inputs of swiglu, both (N, F). silu is computed again: it was not kept.
-YOTTA_API SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
-                                          Where where = Where::current());
+SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
+                                Where where = Where::current());
 
 namespace detail {
 
@@ -132,59 +132,8 @@ struct SwigluBackward {
 
 }  // namespace detail
 
-#if YOTTA_BODIES_OF(nn)
-
-namespace detail {
-
-template <class GateOf>
-Tensor gated_backward(const OpCost& cost, const Tensor& dy, const Tensor& x, Where where) {
-  expect_same(cost.name, "dy", dy, "x", x, where);
-  return map(cost, GatedSlope<GateOf>{}, where, dy, x);
-}
-
-}  // namespace detail
-
-Tensor gelu(const Tensor& x, Where where) {
-  return detail::map(gelu_cost(x.dtype(), x.numel()), detail::Gated<detail::GeluGate>{}, where, x);
-}
-
-Tensor gelu_backward(const Tensor& dy, const Tensor& x, Where where) {
-  return detail::gated_backward<detail::GeluGate>(gelu_backward_cost(x.dtype(), x.numel()), dy, x,
-                                                  where);
-}
-
-Tensor silu(const Tensor& x, Where where) {
-  return detail::map(silu_cost(x.dtype(), x.numel()), detail::Gated<detail::SiluGate>{}, where, x);
-}
-
-Tensor silu_backward(const Tensor& dy, const Tensor& x, Where where) {
-  return detail::gated_backward<detail::SiluGate>(silu_backward_cost(x.dtype(), x.numel()), dy, x,
-                                                  where);
-}
-
-Tensor swiglu(const Tensor& gate, const Tensor& up, Where where) {
-  expect_same("swiglu", "gate", gate, "up", up, where);
-  return detail::map(swiglu_cost(gate.dtype(), gate.numel()), detail::Swiglu{}, where, gate, up);
-}
-
-SwigluGradients swiglu_backward(const Tensor& dy, const Tensor& gate, const Tensor& up,
-                                Where where) {
-  expect_same("swiglu_backward", "gate", gate, "up", up, where);
-  expect_same("swiglu_backward", "dy", dy, "gate", gate, where);
-  charge(swiglu_backward_cost(gate.dtype(), gate.numel()));
-  SwigluGradients d{empty_like(gate, where), empty_like(gate, where)};
-  const Device device = gate.device();
-  if (device == Device::meta) return d;
-  visit_activation(gate.dtype(), where, [&]<class Number>(Type<Number>) {
-    const detail::SwigluBackward<Number> body{
-        dy.address<Number>(device, where), gate.address<Number>(device, where),
-        up.address<Number>(device, where), d.dgate.address<Number>(device),
-        d.dup.address<Number>(device)};
-    run_elementwise<Number>("swiglu_backward", device, gate.numel(), body, where);
-  });
-  return d;
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/activations.ipp"
+#endif

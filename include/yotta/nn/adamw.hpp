@@ -34,7 +34,7 @@ class AdamW : public Optimizer {
       : Optimizer(parameters, {"exp_avg", "exp_avg_sq"}), options_(options) {}
 
  protected:
-  YOTTA_API void update(Slot& slot, double learning_rate, double scale) override;
+  void update(Slot& slot, double learning_rate, double scale) override;
 
  private:
   AdamWOptions options_;
@@ -75,27 +75,8 @@ struct AdamWStep {
   }
 };
 
-#if YOTTA_BODIES_OF(nn)
-
-void AdamW::update(Slot& slot, double learning_rate, double scale) {
-  Tensor& weight = slot.weight();
-  const int64_t n = weight.numel();
-  const double bytes = static_cast<double>(weight.nbytes());
-  charge({"adamw", weight.dtype(), 14 * static_cast<double>(n), 4 * bytes, 3 * bytes});
-  const Device device = weight.device();
-  if (device == Device::meta) return;
-  const Where where = Where::current();
-  visit_real(weight.dtype(), where, [&]<class Real>(Type<Real>) {
-    const bool decays = slot.parameter->is_matrix;
-    const AdamWStep<Real> body{{options_, learning_rate, scale, decays, steps()},
-                               weight.address<Real>(device),
-                               slot.parameter->grad.address<Real>(device),
-                               slot.state[0].address<Real>(device),
-                               slot.state[1].address<Real>(device)};
-    run_elementwise<Real>("adamw", device, n, body, where);
-  });
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/adamw.ipp"
+#endif

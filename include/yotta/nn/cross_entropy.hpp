@@ -38,18 +38,18 @@ constexpr OpCost cross_entropy_backward_cost(DType dtype, int64_t N, int64_t V) 
 }
 
 // The loss of logits (N, V) against targets i32 (N).
-YOTTA_API CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
-                                     Where where = Where::current());
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
+                           Where where = Where::current());
 
 // Writes dlogits (N, V) over the logits themselves.
-YOTTA_API void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                               const Tensor& log_sum_exp, double scale,
-                                               Where where = Where::current());
+void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
+                                     const Tensor& log_sum_exp, double scale,
+                                     Where where = Where::current());
 
 // dlogits (N, V) as a new tensor; the logits are left as they are.
-YOTTA_API Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
-                                        const Tensor& log_sum_exp, double scale,
-                                        Where where = Where::current());
+Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                              const Tensor& log_sum_exp, double scale,
+                              Where where = Where::current());
 
 namespace detail {
 
@@ -121,74 +121,8 @@ struct CrossEntropyBackwardRow {
 
 }  // namespace detail
 
-#if YOTTA_BODIES_OF(nn)
-
-namespace detail {
-
-inline void expect_logits(const char* operation, const Tensor& logits, const Tensor& targets,
-                          Where where) {
-  expect_dims(operation, "logits", logits, 2, "(N, V)", where);
-  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
-  expect_dtype(operation, "targets", targets, DType::i32, where);
-  const int64_t V = logits.dim(1);
-  for_each_id(targets, where, [&](int64_t n, int32_t t) {
-    if (t < 0 || t >= V)
-      fail(where, "{}: target {} of token {} is outside the vocabulary of {}", operation, t, n, V);
-  });
-}
-
-}  // namespace detail
-
-CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale, Where where) {
-  detail::expect_logits("cross_entropy", logits, targets, where);
-  const int64_t N = logits.dim(0), V = logits.dim(1);
-  charge(cross_entropy_cost(logits.dtype(), N, V));
-  const DType type = computed(logits.dtype());
-  CrossEntropy out{0, empty_beside(logits, {N}, type, where),
-                   empty_beside(logits, {N}, type, where)};
-  const Device device = logits.device();
-  if (device == Device::meta) return out;
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const detail::CrossEntropyRow<Number> body{
-        V, logits.address<Number>(device, where), targets.address<int32_t>(device, where),
-        out.losses.address<Real>(device), out.log_sum_exp.address<Real>(device)};
-    run_rows<Number>("cross_entropy", device, N, V, body, where);
-  });
-  double sum = 0;
-  for (const double loss : out.losses.values()) sum += loss;
-  out.loss = scale * sum;
-  return out;
-}
-
-void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                     const Tensor& log_sum_exp, double scale, Where where) {
-  if (logits.device() != Device::cuda)  // the host would wait for it; the forward pass has checked
-    detail::expect_logits("cross_entropy_backward", logits, targets, where);
-  const int64_t N = logits.dim(0), V = logits.dim(1);
-  expect_shape("cross_entropy_backward", "log_sum_exp", log_sum_exp, {N}, where);
-  charge(cross_entropy_backward_cost(logits.dtype(), N, V));
-  const Device device = logits.device();
-  if (device == Device::meta) return;
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const detail::CrossEntropyBackwardRow<Number> body{V,
-                                                       logits.address<Number>(device, where),
-                                                       targets.address<int32_t>(device, where),
-                                                       log_sum_exp.address<Real>(device, where),
-                                                       static_cast<Real>(scale),
-                                                       0};
-    run_rows<Number>("cross_entropy_backward", device, N, V, body, where);
-  });
-}
-
-Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
-                              const Tensor& log_sum_exp, double scale, Where where) {
-  Tensor dlogits = logits.clone(where);
-  cross_entropy_backward_in_place(dlogits, targets, log_sum_exp, scale, where);
-  return dlogits;
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/cross_entropy.ipp"
+#endif

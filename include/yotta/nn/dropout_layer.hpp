@@ -20,7 +20,9 @@ namespace yotta {
 inline constexpr int64_t most_positions = int64_t{1} << 20;
 
 // The generator of a layer's masks at a step.
-YOTTA_API Random mask_random(const BatchPosition& position, const std::string& layer);
+inline Random mask_random(const BatchPosition& position, const std::string& layer) {
+  return {position.seed, layer + ".mask." + std::to_string(position.step)};
+}
 
 class Dropout : public Layer {
  public:
@@ -28,43 +30,31 @@ class Dropout : public Layer {
       : Layer(std::move(name)), probability_(probability) {}
 
   // x (B, T, C) -> y (B, T, C)
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    const BatchPosition& position = saved.position();
+    if (probability_ == 0 || !position.training) return x;
+    const int64_t B = x.dim(0), T = x.dim(1), width = x.dim(2);
+    const Positions& positions = position.positions;
+    // Numbers that are neighbours in the whole: a sequence's columns, or each of its two runs.
+    const auto first_of_run = [&](int64_t run) {
+      const int64_t sequence = position.first_sequence + run / positions.runs();
+      const int64_t column = run % positions.runs() * (T / positions.runs());
+      return (sequence * most_positions + positions.of(column, T)) * width;
+    };
+    Tensor mask;
+    Tensor y = dropout_rows(x, B * positions.runs(), probability_, mask_random(position, name()),
+                            first_of_run, mask);
+    saved.keep("mask", std::move(mask));
+    return y;
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    return saved.has("mask") ? dropout_backward(dy, saved.take("mask"), probability_) : dy;
+  }
   void backward_weight(Saved&) override {}
   void add_parameters(std::vector<ParameterPtr>&) override {}
 
  private:
   double probability_;
 };
-
-#if YOTTA_BODIES_OF(nn)
-
-Random mask_random(const BatchPosition& position, const std::string& layer) {
-  return {position.seed, layer + ".mask." + std::to_string(position.step)};
-}
-
-Tensor Dropout::forward(const Tensor& x, Saved& saved) {
-  const BatchPosition& position = saved.position();
-  if (probability_ == 0 || !position.training) return x;
-  const int64_t B = x.dim(0), T = x.dim(1), width = x.dim(2);
-  const Positions& positions = position.positions;
-  // Numbers that are neighbours in the whole: a sequence's columns, or each of its two runs.
-  const auto first_of_run = [&](int64_t run) {
-    const int64_t sequence = position.first_sequence + run / positions.runs();
-    const int64_t column = run % positions.runs() * (T / positions.runs());
-    return (sequence * most_positions + positions.of(column, T)) * width;
-  };
-  Tensor mask;
-  Tensor y = dropout_rows(x, B * positions.runs(), probability_, mask_random(position, name()),
-                          first_of_run, mask);
-  saved.keep("mask", std::move(mask));
-  return y;
-}
-
-Tensor Dropout::backward_input(const Tensor& dy, Saved& saved) {
-  return saved.has("mask") ? dropout_backward(dy, saved.take("mask"), probability_) : dy;
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -38,22 +38,22 @@ constexpr OpCost bias_backward_cost(DType dtype, int64_t N, int64_t C) {
 }
 
 // a += b, both of any shape.
-YOTTA_API void add_into(Tensor& a, const Tensor& b, Where where = Where::current());
+void add_into(Tensor& a, const Tensor& b, Where where = Where::current());
 
 // a + b, both of any shape.
-YOTTA_API Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current());
 
 // factor * x; its backward is scale(dy, factor).
-YOTTA_API Tensor scale(const Tensor& x, double factor, Where where = Where::current());
+Tensor scale(const Tensor& x, double factor, Where where = Where::current());
 
 // a * b element by element; its backward is multiply(dc, b) and multiply(dc, a).
-YOTTA_API Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor multiply(const Tensor& a, const Tensor& b, Where where = Where::current());
 
 // x + b in every row; x (N, C), b (C). Its dx is dy itself.
-YOTTA_API Tensor add_bias(const Tensor& x, const Tensor& bias, Where where = Where::current());
+Tensor add_bias(const Tensor& x, const Tensor& bias, Where where = Where::current());
 
 // dbias (C) += the column sums of dy (N, C); dbias is f32 (f64).
-YOTTA_API void bias_backward(const Tensor& dy, Tensor& dbias, Where where = Where::current());
+void bias_backward(const Tensor& dy, Tensor& dbias, Where where = Where::current());
 
 namespace detail {
 
@@ -145,60 +145,8 @@ Tensor map(const OpCost& cost, F f, Where where, const Tensor& first, const In&.
 
 }  // namespace detail
 
-#if YOTTA_BODIES_OF(nn_linear)
-
-void add_into(Tensor& a, const Tensor& b, Where where) {
-  expect_same("add_into", "a", a, "b", b, where);
-  charge(add_cost(a.dtype(), a.numel()));
-  detail::map_into("add_into", a, Plus{}, where, a, b);
-}
-
-Tensor add(const Tensor& a, const Tensor& b, Where where) {
-  expect_same("add", "a", a, "b", b, where);
-  return detail::map(add_cost(a.dtype(), a.numel()), Plus{}, where, a, b);
-}
-
-Tensor scale(const Tensor& x, double factor, Where where) {
-  return detail::map(scale_cost(x.dtype(), x.numel()), ScaleBy{factor}, where, x);
-}
-
-Tensor multiply(const Tensor& a, const Tensor& b, Where where) {
-  expect_same("multiply", "a", a, "b", b, where);
-  return detail::map(multiply_cost(a.dtype(), a.numel()), Times{}, where, a, b);
-}
-
-Tensor add_bias(const Tensor& x, const Tensor& bias, Where where) {
-  expect_dims("add_bias", "x", x, 2, "(N, C)", where);
-  const int64_t N = x.dim(0), C = x.dim(1);
-  expect_shape("add_bias", "bias", bias, {C}, where);
-  charge(add_bias_cost(x.dtype(), N, C));
-  Tensor y = empty_like(x, where);
-  const Device device = x.device();
-  if (device == Device::meta) return y;
-  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
-    const detail::AddBias<Number> body{C, x.address<Number>(device, where),
-                                       bias.address<Number>(device, where),
-                                       y.address<Number>(device)};
-    run_rows<Number>("add_bias", device, N, C, body, where);
-  });
-  return y;
-}
-
-void bias_backward(const Tensor& dy, Tensor& dbias, Where where) {
-  expect_dims("bias_backward", "dy", dy, 2, "(N, C)", where);
-  const int64_t N = dy.dim(0), C = dy.dim(1);
-  expect_shape("bias_backward", "dbias", dbias, {C}, where);
-  charge(bias_backward_cost(dy.dtype(), N, C));
-  const Device device = dy.device();
-  if (device == Device::meta) return;
-  visit_activation(dy.dtype(), where, [&]<class Number>(Type<Number>) {
-    const detail::BiasTerm<Number> term{C, dy.address<Number>(device, where)};
-    const ColumnSums<Computed<Number>, 1, detail::BiasTerm<Number>> body{
-        N, {dbias.address<Computed<Number>>(device, where)}, term};
-    add_column_sums("bias_backward", device, C, body, where);
-  });
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/elementwise.ipp"
+#endif

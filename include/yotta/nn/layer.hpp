@@ -21,6 +21,7 @@
 // a Saved of its own. Cost: see each layer. dx of a layer of token ids is an undefined tensor.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,10 +29,6 @@
 
 #include "yotta/nn/parameter.hpp"
 #include "yotta/nn/saved.hpp"
-
-#if YOTTA_BODIES_OF(nn)
-#include <algorithm>
-#endif
 
 namespace yotta {
 
@@ -67,23 +64,54 @@ using LayerPtr = std::unique_ptr<Layer>;
 using Layers = std::span<const LayerPtr>;  // a model, or a slice of one
 
 // Every parameter of a stack once, in order of first use.
-YOTTA_API std::vector<ParameterPtr> parameters(Layers layers);
+inline std::vector<ParameterPtr> parameters(Layers layers) {
+  std::vector<ParameterPtr> all, distinct;
+  for (const LayerPtr& layer : layers) layer->add_parameters(all);
+  for (ParameterPtr& each : all)
+    if (std::find(distinct.begin(), distinct.end(), each) == distinct.end())
+      distinct.push_back(std::move(each));
+  return distinct;
+}
+
 // Numbers in all parameters; shared ones count once.
-YOTTA_API int64_t parameter_count(Layers layers);
+inline int64_t parameter_count(Layers layers) {
+  int64_t count = 0;
+  for (const ParameterPtr& each : parameters(layers)) count += each->value.numel();
+  return count;
+}
+
 // Before a step: backward_weight adds to what is there.
-YOTTA_API void zero_gradients(Layers layers);
+inline void zero_gradients(Layers layers) {
+  for (const ParameterPtr& each : parameters(layers)) each->zero_grad();
+}
 
 // F of a whole stack.
-YOTTA_API Tensor forward(Layers layers, Tensor x, Saved& saved);
+inline Tensor forward(Layers layers, Tensor x, Saved& saved) {
+  for (const LayerPtr& layer : layers) x = layer->forward(x, saved.child(layer->name()));
+  return x;
+}
+
 // B of a whole stack: dx, with every layer's weight gradients accumulated on the way down.
-YOTTA_API Tensor backward(Layers layers, Tensor dy, Saved& saved);
+inline Tensor backward(Layers layers, Tensor dy, Saved& saved) {
+  for (size_t i = layers.size(); i-- > 0;) {
+    Saved& own = saved.child(layers[i]->name());
+    dy = layers[i]->backward_input(dy, own);
+    layers[i]->backward_weight(own);
+  }
+  return dy;
+}
 
 // A layer made of layers: its weights are theirs.
 class Composite : public Layer {
  public:
   using Layer::Layer;
-  YOTTA_API void backward_weight(Saved& saved) override;
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+  void backward_weight(Saved& saved) override {
+    const std::vector<Layer*> all = parts();
+    for (size_t i = all.size(); i-- > 0;) all[i]->backward_weight(saved.child(all[i]->name()));
+  }
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    for (Layer* part : parts()) part->add_parameters(to);
+  }
 
  protected:
   virtual std::vector<Layer*> parts() = 0;  // in forward order
@@ -97,7 +125,11 @@ class Composite : public Layer {
 };
 
 // "layers.0 to layers.3"; of a single layer its own name.
-YOTTA_API std::string name_of(Layers slice);
+inline std::string name_of(Layers slice) {
+  if (slice.empty()) return "nothing";
+  const std::string& first = slice.front()->name();
+  return slice.size() == 1 ? first : first + " to " + slice.back()->name();
+}
 
 // A slice, some neighbouring layers of a stack, as one layer: a pipeline stage for example.
 //
@@ -112,79 +144,24 @@ class Sequential : public Composite {
 
   Layers layers() const { return layers_; }
 
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    return yotta::forward(layers_, x, saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor d = dy;
+    for (size_t i = layers_.size(); i-- > 0;) d = run_back(*layers_[i], d, saved);
+    return d;
+  }
 
  protected:
-  YOTTA_API std::vector<Layer*> parts() override;
+  std::vector<Layer*> parts() override {
+    std::vector<Layer*> all;
+    for (const LayerPtr& layer : layers_) all.push_back(layer.get());
+    return all;
+  }
 
  private:
   Layers layers_;
 };
-
-#if YOTTA_BODIES_OF(nn)
-
-std::vector<ParameterPtr> parameters(Layers layers) {
-  std::vector<ParameterPtr> all, distinct;
-  for (const LayerPtr& layer : layers) layer->add_parameters(all);
-  for (ParameterPtr& each : all)
-    if (std::find(distinct.begin(), distinct.end(), each) == distinct.end())
-      distinct.push_back(std::move(each));
-  return distinct;
-}
-
-int64_t parameter_count(Layers layers) {
-  int64_t count = 0;
-  for (const ParameterPtr& each : parameters(layers)) count += each->value.numel();
-  return count;
-}
-
-void zero_gradients(Layers layers) {
-  for (const ParameterPtr& each : parameters(layers)) each->zero_grad();
-}
-
-Tensor forward(Layers layers, Tensor x, Saved& saved) {
-  for (const LayerPtr& layer : layers) x = layer->forward(x, saved.child(layer->name()));
-  return x;
-}
-
-Tensor backward(Layers layers, Tensor dy, Saved& saved) {
-  for (size_t i = layers.size(); i-- > 0;) {
-    Saved& own = saved.child(layers[i]->name());
-    dy = layers[i]->backward_input(dy, own);
-    layers[i]->backward_weight(own);
-  }
-  return dy;
-}
-
-void Composite::backward_weight(Saved& saved) {
-  const std::vector<Layer*> all = parts();
-  for (size_t i = all.size(); i-- > 0;) all[i]->backward_weight(saved.child(all[i]->name()));
-}
-void Composite::add_parameters(std::vector<ParameterPtr>& to) {
-  for (Layer* part : parts()) part->add_parameters(to);
-}
-
-std::string name_of(Layers slice) {
-  if (slice.empty()) return "nothing";
-  const std::string& first = slice.front()->name();
-  return slice.size() == 1 ? first : first + " to " + slice.back()->name();
-}
-
-Tensor Sequential::forward(const Tensor& x, Saved& saved) {
-  return yotta::forward(layers_, x, saved);
-}
-Tensor Sequential::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor d = dy;
-  for (size_t i = layers_.size(); i-- > 0;) d = run_back(*layers_[i], d, saved);
-  return d;
-}
-std::vector<Layer*> Sequential::parts() {
-  std::vector<Layer*> all;
-  for (const LayerPtr& layer : layers_) all.push_back(layer.get());
-  return all;
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

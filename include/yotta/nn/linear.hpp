@@ -20,9 +20,14 @@
 namespace yotta {
 
 // x as (rows, last dim): what the ops work on.
-YOTTA_API Tensor as_rows(const Tensor& x);
+inline Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.dim(-1)}); }
+
 // y (rows, O) with the leading dims of x: (B, T, O).
-YOTTA_API Tensor with_leading_dims_of(const Tensor& x, const Tensor& y);
+inline Tensor with_leading_dims_of(const Tensor& x, const Tensor& y) {
+  Shape shape = x.shape();
+  shape.back() = y.dim(-1);
+  return y.reshape(std::move(shape));
+}
 
 struct LinearOptions {
   int64_t inputs, outputs;
@@ -49,103 +54,75 @@ constexpr int64_t parameter_count(const LinearOptions& o) {
 
 class Linear : public Layer {
  public:
-  YOTTA_API Linear(std::string name, const LinearOptions& options,
-                   const ParameterOptions& init = {});
+  Linear(std::string name, const LinearOptions& options, const ParameterOptions& init = {})
+      : Layer(std::move(name)),
+        weight_(make_parameter(this->name() + ".weight", weight_range(options), true,
+                               options.initial, init.seed, init.dtype)),
+        adds_bias_(options.bias && options.adds_bias) {
+    if (options.bias)
+      bias_ = Use(make_parameter(this->name() + ".bias", bias_range(options), false, zeros(),
+                                 init.seed, init.dtype));
+  }
+
   // Uses a weight (O, I) that another layer has made: a tied output matrix.
-  YOTTA_API Linear(std::string name, ParameterPtr tied);
+  Linear(std::string name, ParameterPtr tied) : Layer(std::move(name)), weight_(std::move(tied)) {}
 
   // x (..., I) -> y (..., O)
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override { return rounded(sums(x, saved)); }
+
   // dy (..., O) -> dx (..., I)
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    const Tensor rows = keep_dy(dy, saved);
+    Tensor dx = empty_beside(rows, {rows.dim(0), weight().dim(1)}, dy.dtype(), Where::current());
+    linear_backward_input_into(dx, Into::overwrite, rows, weight());
+    return with_leading_dims_of(dy, dx);
+  }
+
   // dx (..., I) += what this layer gives to it, for layers that share an input.
-  YOTTA_API void add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved);
-  YOTTA_API void backward_weight(Saved& saved) override;
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+  void add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved) {
+    Tensor sum = as_rows(dx);
+    linear_backward_input_into(sum, Into::accumulate, keep_dy(dy, saved), weight());
+  }
+  void backward_weight(Saved& saved) override {
+    const Tensor x = saved.take("x"), dy = saved.take("dy");
+    linear_backward_weight(dy, x, weight_.grad());
+    weight_.mark_grad_ready();
+    if (!bias_.defined()) return;
+    bias_backward(dy, bias_.grad());
+    bias_.mark_grad_ready();
+  }
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    to.push_back(weight_.parameter());
+    if (bias_.defined()) to.push_back(bias_.parameter());
+  }
 
  protected:
   // y as it is summed, in x's type: a layer whose inputs are split among ranks has
   // one term of each sum.
-  YOTTA_API Tensor sums(const Tensor& x, Saved& saved) const;
+  Tensor sums(const Tensor& x, Saved& saved) const {
+    const Tensor rows = as_type(as_rows(x), weight_.dtype());
+    saved.keep("x", rows);
+    const Tensor bias = adds_bias_ ? as_type(bias_.parameter()->value, x.dtype()) : Tensor();
+    return with_leading_dims_of(x, linear_as(x.dtype(), rows, weight(), bias));
+  }
+
   // y as numbers that fit into the weights' type, once it is whole.
-  YOTTA_API Tensor rounded(Tensor y) const;
+  Tensor rounded(Tensor y) const {
+    if (bytes_of(weight_.dtype()) < bytes_of(y.dtype())) y.copy_from(y.to(weight_.dtype()));
+    return y;
+  }
 
  private:
   const Tensor& weight() const { return weight_.parameter()->value; }
-  YOTTA_API Tensor keep_dy(const Tensor& dy, Saved& saved) const;
+  Tensor keep_dy(const Tensor& dy, Saved& saved) const {
+    Tensor rows = as_type(as_rows(dy), weight_.dtype());
+    saved.keep("dy", rows);
+    return rows;
+  }
 
   Use weight_;  // (O, I)
   Use bias_;    // (O)
   bool adds_bias_ = false;
 };
-
-#if YOTTA_BODIES_OF(nn)
-
-Tensor as_rows(const Tensor& x) { return x.reshape({-1, x.dim(-1)}); }
-
-Tensor with_leading_dims_of(const Tensor& x, const Tensor& y) {
-  Shape shape = x.shape();
-  shape.back() = y.dim(-1);
-  return y.reshape(std::move(shape));
-}
-
-Linear::Linear(std::string name, const LinearOptions& options, const ParameterOptions& init)
-    : Layer(std::move(name)),
-      weight_(make_parameter(this->name() + ".weight", weight_range(options), true, options.initial,
-                             init.seed, init.dtype)),
-      adds_bias_(options.bias && options.adds_bias) {
-  if (options.bias)
-    bias_ = Use(make_parameter(this->name() + ".bias", bias_range(options), false, zeros(),
-                               init.seed, init.dtype));
-}
-Linear::Linear(std::string name, ParameterPtr tied)
-    : Layer(std::move(name)), weight_(std::move(tied)) {}
-
-Tensor Linear::forward(const Tensor& x, Saved& saved) { return rounded(sums(x, saved)); }
-
-Tensor Linear::backward_input(const Tensor& dy, Saved& saved) {
-  const Tensor rows = keep_dy(dy, saved);
-  Tensor dx = empty_beside(rows, {rows.dim(0), weight().dim(1)}, dy.dtype(), Where::current());
-  linear_backward_input_into(dx, Into::overwrite, rows, weight());
-  return with_leading_dims_of(dy, dx);
-}
-void Linear::add_backward_input(Tensor& dx, const Tensor& dy, Saved& saved) {
-  Tensor sum = as_rows(dx);
-  linear_backward_input_into(sum, Into::accumulate, keep_dy(dy, saved), weight());
-}
-
-void Linear::backward_weight(Saved& saved) {
-  const Tensor x = saved.take("x"), dy = saved.take("dy");
-  linear_backward_weight(dy, x, weight_.grad());
-  weight_.mark_grad_ready();
-  if (!bias_.defined()) return;
-  bias_backward(dy, bias_.grad());
-  bias_.mark_grad_ready();
-}
-
-void Linear::add_parameters(std::vector<ParameterPtr>& to) {
-  to.push_back(weight_.parameter());
-  if (bias_.defined()) to.push_back(bias_.parameter());
-}
-
-Tensor Linear::sums(const Tensor& x, Saved& saved) const {
-  const Tensor rows = as_type(as_rows(x), weight_.dtype());
-  saved.keep("x", rows);
-  const Tensor bias = adds_bias_ ? as_type(bias_.parameter()->value, x.dtype()) : Tensor();
-  return with_leading_dims_of(x, linear_as(x.dtype(), rows, weight(), bias));
-}
-
-Tensor Linear::rounded(Tensor y) const {
-  if (bytes_of(weight_.dtype()) < bytes_of(y.dtype())) y.copy_from(y.to(weight_.dtype()));
-  return y;
-}
-
-Tensor Linear::keep_dy(const Tensor& dy, Saved& saved) const {
-  Tensor rows = as_type(as_rows(dy), weight_.dtype());
-  saved.keep("dy", rows);
-  return rows;
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -31,6 +31,7 @@ constexpr double forward_flops(const LinearNetConfig& c, int64_t rows) {
 constexpr double step_flops(const LinearNetConfig& c, int64_t rows) {
   return 3 * forward_flops(c, rows);
 }
+
 // Numbers that one microbatch of `rows` rows keeps between its forward and backward pass.
 constexpr int64_t saved_numbers(const LinearNetConfig& c, int64_t rows) {
   return c.layers * rows * c.width;
@@ -38,15 +39,8 @@ constexpr int64_t saved_numbers(const LinearNetConfig& c, int64_t rows) {
 
 // The layers from `first` up to `last` (exclusive) of the net: all of it, or a pipeline stage.
 // Weights have deviation 1 / sqrt(d), so that numbers keep their size on the way through.
-YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first,
-                                                int64_t last, const ParameterOptions& init = {});
-YOTTA_API std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
-                                                const ParameterOptions& init = {});
-
-#if YOTTA_BODIES_OF(nn)
-
-std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, int64_t last,
-                                      const ParameterOptions& init) {
+inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, int64_t last,
+                                             const ParameterOptions& init = {}) {
   const Initial initial = normal(1 / std::sqrt(static_cast<double>(c.width)));
   std::vector<LayerPtr> layers;
   for (int64_t i = first; i < last; ++i)
@@ -54,10 +48,9 @@ std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, int64_t first, i
         "layers." + std::to_string(i), LinearOptions{c.width, c.width, false, initial}, init));
   return layers;
 }
-std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c, const ParameterOptions& init) {
+inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
+                                             const ParameterOptions& init = {}) {
   return make_linear_net(c, 0, c.layers, init);
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

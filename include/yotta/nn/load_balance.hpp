@@ -29,50 +29,32 @@
 // Zoph et al. 2022, ST-MoE, section 3.2; Wang et al. 2024, Auxiliary-Loss-Free Load Balancing.
 #pragma once
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
-#include "yotta/nn/parameter.hpp"
-#if YOTTA_BODIES_OF(nn)
-#include <cmath>
-
 #include "yotta/nn/cross_entropy.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/nn/parameter.hpp"
 
 namespace yotta {
 
 // Assignments of each expert: expert (n, k) -> (E) f64. On meta it has no values.
-YOTTA_API Tensor expert_counts(const Tensor& expert, int64_t experts,
-                               Where where = Where::current());
+inline Tensor expert_counts(const Tensor& expert, int64_t experts, Where where = Where::current()) {
+  const DeviceScope device(expert.device());
+  Tensor counts = Tensor::zeros({experts}, DType::f64, where);
+  for_each_id(expert, where, [&](int64_t, int32_t e) { counts.data<double>()[e] += 1; });
+  return counts;
+}
 
 // E load_e - n k of the assignments (n, k): (E) f64, zero where the load is the mean.
-YOTTA_API Tensor load_above_mean(const Tensor& expert, int64_t experts,
-                                 Where where = Where::current());
-
-// alpha E sum over e of f_e P_e, from `load` (E + 1) and the scores (n, E) of the same tokens.
-YOTTA_API double balance_loss(double alpha, const Tensor& load, int64_t top_k, const Tensor& scores,
-                              Where where = Where::current());
-// beta mean of (log sum of e^logit)^2 over the rows of `logits` (n, E).
-YOTTA_API double z_loss(double beta, const Tensor& logits, Where where = Where::current());
-
-// Whether this is a router's bias, or a part of one; by its name.
-YOTTA_API bool is_router_bias(const Parameter& parameter);
-// The biases among some parameters, from the sums of their gradients to the step.
-class RouterBiases {
- public:
-  explicit RouterBiases(double rate) : rate_(rate) {}
-  // When gradients are summed: keeps those of biases, the sums of load_above_mean(), and leaves
-  // zeros.
-  YOTTA_API void take(const std::vector<ParameterPtr>& parameters);
-  // When the step is taken: b_e -= rate sign(what was kept).
-  YOTTA_API void step(Where where = Where::current());
-
- private:
-  double rate_;
-  std::vector<std::pair<ParameterPtr, Tensor>> above_;
-};
-
-#if YOTTA_BODIES_OF(nn)
+inline Tensor load_above_mean(const Tensor& expert, int64_t experts,
+                              Where where = Where::current()) {
+  Tensor counts = expert_counts(expert, experts, where);
+  if (counts.device() == Device::meta) return counts;
+  for (double& each : counts.span<double>())
+    each = static_cast<double>(experts) * each - static_cast<double>(expert.numel());
+  return counts;
+}
 
 namespace detail {
 
@@ -85,6 +67,77 @@ inline std::vector<double> balance_factors(double alpha, const Tensor& load, int
   for (double& each : g) each *= alpha * E / (tokens * static_cast<double>(top_k));
   return g;
 }
+
+}  // namespace detail
+
+// alpha E sum over e of f_e P_e, from `load` (E + 1) and the scores (n, E) of the same tokens.
+inline double balance_loss(double alpha, const Tensor& load, int64_t top_k, const Tensor& scores,
+                           Where where = Where::current()) {
+  expect_dims("balance_loss", "scores", scores, 2, "(n, E)", where);
+  expect_shape("balance_loss", "load", load, {scores.dim(1) + 1}, where);
+  const std::vector<double> g = detail::balance_factors(alpha, load, top_k, where);
+  const std::vector<double> s = scores.values(where);
+  double loss = 0;
+  for (size_t first = 0; first < s.size(); first += g.size()) {
+    double sum = 0, along = 0;
+    for (size_t e = 0; e < g.size(); ++e) sum += s[first + e], along += g[e] * s[first + e];
+    loss += along / sum;
+  }
+  return loss / load.item({scores.dim(1)});
+}
+
+// beta mean of (log sum of e^logit)^2 over the rows of `logits` (n, E).
+inline double z_loss(double beta, const Tensor& logits, Where where = Where::current()) {
+  expect_dims("z_loss", "logits", logits, 2, "(n, E)", where);
+  const int64_t E = logits.dim(1);
+  const std::vector<double> z = logits.values(where);
+  double sum = 0;
+  for (int64_t n = 0; n < logits.dim(0); ++n) {
+    const double lse = detail::log_sum_exp(z.data() + n * E, E);
+    sum += lse * lse;
+  }
+  return beta * sum / static_cast<double>(logits.dim(0));
+}
+
+// Whether this is a router's bias, or a part of one; by its name.
+inline bool is_router_bias(const Parameter& parameter) {
+  return parameter.name == "router.bias" || parameter.name.ends_with(".router.bias");
+}
+
+// The biases among some parameters, from the sums of their gradients to the step.
+class RouterBiases {
+ public:
+  explicit RouterBiases(double rate) : rate_(rate) {}
+  // When gradients are summed: keeps those of biases, the sums of load_above_mean(), and leaves
+  // zeros.
+  void take(const std::vector<ParameterPtr>& parameters) {
+    above_.clear();
+    for (const ParameterPtr& each : parameters) {
+      if (!is_router_bias(*each)) continue;
+      above_.emplace_back(each, each->gradient().clone());
+      each->zero_grad();
+    }
+  }
+
+  // When the step is taken: b_e -= rate sign(what was kept).
+  void step(Where where = Where::current()) {
+    for (auto& [bias, above] : above_) {
+      if (above.device() == Device::meta) continue;
+      visit_real(above.dtype(), where, [&]<class Real>(Type<Real>) {
+        const auto gradient = above.span<Real>(where);
+        const auto b = bias->value.span<Real>(where);
+        for (size_t e = 0; e < b.size(); ++e)
+          b[e] -= static_cast<Real>(gradient[e] > 0 ? rate_ : gradient[e] < 0 ? -rate_ : 0);
+      });
+    }
+  }
+
+ private:
+  double rate_;
+  std::vector<std::pair<ParameterPtr, Tensor>> above_;
+};
+
+namespace detail {
 
 // ds (E) += the gradient of sum over e of g_e p_e, where p = s / sum of s.
 template <class Real>
@@ -105,74 +158,5 @@ void z_gradient(const Real* z, Real beta, int64_t E, Real* dz) {
 }
 
 }  // namespace detail
-
-Tensor expert_counts(const Tensor& expert, int64_t experts, Where where) {
-  const DeviceScope device(expert.device());
-  Tensor counts = Tensor::zeros({experts}, DType::f64, where);
-  for_each_id(expert, where, [&](int64_t, int32_t e) { counts.data<double>()[e] += 1; });
-  return counts;
-}
-
-Tensor load_above_mean(const Tensor& expert, int64_t experts, Where where) {
-  Tensor counts = expert_counts(expert, experts, where);
-  if (counts.device() == Device::meta) return counts;
-  for (double& each : counts.span<double>())
-    each = static_cast<double>(experts) * each - static_cast<double>(expert.numel());
-  return counts;
-}
-
-double balance_loss(double alpha, const Tensor& load, int64_t top_k, const Tensor& scores,
-                    Where where) {
-  expect_dims("balance_loss", "scores", scores, 2, "(n, E)", where);
-  expect_shape("balance_loss", "load", load, {scores.dim(1) + 1}, where);
-  const std::vector<double> g = detail::balance_factors(alpha, load, top_k, where);
-  const std::vector<double> s = scores.values(where);
-  double loss = 0;
-  for (size_t first = 0; first < s.size(); first += g.size()) {
-    double sum = 0, along = 0;
-    for (size_t e = 0; e < g.size(); ++e) sum += s[first + e], along += g[e] * s[first + e];
-    loss += along / sum;
-  }
-  return loss / load.item({scores.dim(1)});
-}
-
-double z_loss(double beta, const Tensor& logits, Where where) {
-  expect_dims("z_loss", "logits", logits, 2, "(n, E)", where);
-  const int64_t E = logits.dim(1);
-  const std::vector<double> z = logits.values(where);
-  double sum = 0;
-  for (int64_t n = 0; n < logits.dim(0); ++n) {
-    const double lse = detail::log_sum_exp(z.data() + n * E, E);
-    sum += lse * lse;
-  }
-  return beta * sum / static_cast<double>(logits.dim(0));
-}
-
-bool is_router_bias(const Parameter& parameter) {
-  return parameter.name == "router.bias" || parameter.name.ends_with(".router.bias");
-}
-
-void RouterBiases::take(const std::vector<ParameterPtr>& parameters) {
-  above_.clear();
-  for (const ParameterPtr& each : parameters) {
-    if (!is_router_bias(*each)) continue;
-    above_.emplace_back(each, each->gradient().clone());
-    each->zero_grad();
-  }
-}
-
-void RouterBiases::step(Where where) {
-  for (auto& [bias, above] : above_) {
-    if (above.device() == Device::meta) continue;
-    visit_real(above.dtype(), where, [&]<class Real>(Type<Real>) {
-      const auto gradient = above.span<Real>(where);
-      const auto b = bias->value.span<Real>(where);
-      for (size_t e = 0; e < b.size(); ++e)
-        b[e] -= static_cast<Real>(gradient[e] > 0 ? rate_ : gradient[e] < 0 ? -rate_ : 0);
-    });
-  }
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

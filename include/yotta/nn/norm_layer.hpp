@@ -22,74 +22,58 @@ struct NormOptions {
 
 class Norm : public Layer {
  public:
-  YOTTA_API Norm(std::string name, const NormOptions& options, const ParameterOptions& init = {});
+  Norm(std::string name, const NormOptions& options, const ParameterOptions& init = {})
+      : Layer(std::move(name)), options_(options), weight_(vector(".weight", ones(), init)) {
+    if (has_bias()) bias_ = Use(vector(".bias", zeros(), init));
+  }
 
   // x (..., C) -> y (..., C)
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
-  YOTTA_API void backward_weight(Saved& saved) override;
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    const Tensor rows = as_rows(x);
+    saved.keep("x", rows);
+    if (!has_bias()) {
+      RmsnormOutput out = rmsnorm(rows, weight_.value(), options_.epsilon);
+      saved.keep("rstd", std::move(out.rstd));
+      return out.y.reshape(x.shape());
+    }
+    LayernormOutput out = layernorm(rows, weight_.value(), bias_.value(), options_.epsilon);
+    saved.keep("mean", std::move(out.mean));
+    saved.keep("rstd", std::move(out.rstd));
+    return out.y.reshape(x.shape());
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    const Tensor rows = as_rows(dy);
+    saved.keep("dy", rows);
+    const Tensor &x = saved.get("x"), &rstd = saved.get("rstd");
+    const Tensor dx =
+        has_bias() ? layernorm_backward_input(rows, x, weight_.value(), saved.get("mean"), rstd)
+                   : rmsnorm_backward_input(rows, x, weight_.value(), rstd);
+    return dx.reshape(dy.shape());
+  }
+  void backward_weight(Saved& saved) override {
+    const Tensor x = saved.take("x"), dy = saved.take("dy"), rstd = saved.take("rstd");
+    if (has_bias())
+      layernorm_backward_weight(dy, x, saved.take("mean"), rstd, weight_.grad(), bias_.grad());
+    else
+      rmsnorm_backward_weight(dy, x, rstd, weight_.grad());
+    weight_.mark_grad_ready();
+    bias_.mark_grad_ready();
+  }
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    to.push_back(weight_.parameter());
+    if (has_bias()) to.push_back(bias_.parameter());
+  }
 
  private:
   bool has_bias() const { return options_.kind == NormKind::layernorm; }
-  YOTTA_API ParameterPtr vector(const char* kind, Initial initial,
-                                const ParameterOptions& init) const;
+  ParameterPtr vector(const char* kind, Initial initial, const ParameterOptions& init) const {
+    return make_parameter(name() + kind, {1, options_.width}, false, initial, init.seed,
+                          init.dtype);
+  }
 
   NormOptions options_;
   Use weight_;  // (C)
   Use bias_;    // (C)
 };
-
-#if YOTTA_BODIES_OF(nn)
-
-Norm::Norm(std::string name, const NormOptions& options, const ParameterOptions& init)
-    : Layer(std::move(name)), options_(options), weight_(vector(".weight", ones(), init)) {
-  if (has_bias()) bias_ = Use(vector(".bias", zeros(), init));
-}
-
-Tensor Norm::forward(const Tensor& x, Saved& saved) {
-  const Tensor rows = as_rows(x);
-  saved.keep("x", rows);
-  if (!has_bias()) {
-    RmsnormOutput out = rmsnorm(rows, weight_.value(), options_.epsilon);
-    saved.keep("rstd", std::move(out.rstd));
-    return out.y.reshape(x.shape());
-  }
-  LayernormOutput out = layernorm(rows, weight_.value(), bias_.value(), options_.epsilon);
-  saved.keep("mean", std::move(out.mean));
-  saved.keep("rstd", std::move(out.rstd));
-  return out.y.reshape(x.shape());
-}
-
-Tensor Norm::backward_input(const Tensor& dy, Saved& saved) {
-  const Tensor rows = as_rows(dy);
-  saved.keep("dy", rows);
-  const Tensor &x = saved.get("x"), &rstd = saved.get("rstd");
-  const Tensor dx =
-      has_bias() ? layernorm_backward_input(rows, x, weight_.value(), saved.get("mean"), rstd)
-                 : rmsnorm_backward_input(rows, x, weight_.value(), rstd);
-  return dx.reshape(dy.shape());
-}
-
-void Norm::backward_weight(Saved& saved) {
-  const Tensor x = saved.take("x"), dy = saved.take("dy"), rstd = saved.take("rstd");
-  if (has_bias())
-    layernorm_backward_weight(dy, x, saved.take("mean"), rstd, weight_.grad(), bias_.grad());
-  else
-    rmsnorm_backward_weight(dy, x, rstd, weight_.grad());
-  weight_.mark_grad_ready();
-  bias_.mark_grad_ready();
-}
-
-void Norm::add_parameters(std::vector<ParameterPtr>& to) {
-  to.push_back(weight_.parameter());
-  if (has_bias()) to.push_back(bias_.parameter());
-}
-
-ParameterPtr Norm::vector(const char* kind, Initial initial, const ParameterOptions& init) const {
-  return make_parameter(name() + kind, {1, options_.width}, false, initial, init.seed, init.dtype);
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -21,26 +21,26 @@
 namespace yotta {
 
 // A new tensor on the device of `x`.
-YOTTA_API Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where);
+Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where);
 
-YOTTA_API Tensor empty_like(const Tensor& x, Where where);
+Tensor empty_like(const Tensor& x, Where where);
 
-YOTTA_API Tensor zeros_like(const Tensor& x, Where where);
+Tensor zeros_like(const Tensor& x, Where where);
 
 // x itself if it has this type, else a copy.
-YOTTA_API Tensor as_type(const Tensor& x, DType dtype);
+Tensor as_type(const Tensor& x, DType dtype);
 
 // Throws unless both have the same shape and type.
-YOTTA_API void expect_same(const char* operation, const char* a_name, const Tensor& a,
-                           const char* b_name, const Tensor& b, Where where);
+void expect_same(const char* operation, const char* a_name, const Tensor& a, const char* b_name,
+                 const Tensor& b, Where where);
 
 // Throws unless x is of type `dtype`.
-YOTTA_API void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
-                            Where where);
+void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
+                  Where where);
 
 // Throws unless x has `dims` dimensions, given by name: "(N, C)".
-YOTTA_API void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
-                           const char* names, Where where);
+void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
+                 const char* names, Where where);
 
 // visit(n, id) for each of ids i32 (N), which are copied to the host first; never on meta.
 template <class Visit>
@@ -71,45 +71,8 @@ constexpr int64_t rows_per_thread(int64_t row) {
   return std::max<int64_t>(1, elements_per_thread / std::max<int64_t>(1, row));
 }
 
-#if YOTTA_BODIES_OF(nn_linear)
-
-Tensor empty_beside(const Tensor& x, Shape shape, DType dtype, Where where) {
-  const DeviceScope scope(x.device());
-  return Tensor::empty(std::move(shape), dtype, where);
-}
-
-Tensor empty_like(const Tensor& x, Where where) {
-  return empty_beside(x, x.shape(), x.dtype(), where);
-}
-
-Tensor zeros_like(const Tensor& x, Where where) {
-  Tensor made = empty_like(x, where);
-  made.zero();
-  return made;
-}
-
-Tensor as_type(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.to(dtype); }
-
-void expect_same(const char* operation, const char* a_name, const Tensor& a, const char* b_name,
-                 const Tensor& b, Where where) {
-  if (a.shape() != b.shape() || a.dtype() != b.dtype())
-    fail(where, "{}: {} is {} and {} is {}; they must agree", operation, a_name, a.describe(),
-         b_name, b.describe());
-}
-
-void expect_dtype(const char* operation, const char* what, const Tensor& x, DType dtype,
-                  Where where) {
-  if (x.dtype() != dtype)
-    fail(where, "{}: {} is {}, expected {}; convert with .to(DType::{})", operation, what,
-         x.describe(), name(dtype), name(dtype));
-}
-
-void expect_dims(const char* operation, const char* what, const Tensor& x, int dims,
-                 const char* names, Where where) {
-  if (x.ndim() != dims)
-    fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), names);
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/op.ipp"
+#endif

@@ -21,12 +21,6 @@
 
 #include "yotta/nn/parameter.hpp"
 
-#if YOTTA_BODIES_OF(nn)
-#include <algorithm>
-#include <cmath>
-#include <numbers>
-#endif
-
 namespace yotta {
 
 class Optimizer {
@@ -42,13 +36,12 @@ class Optimizer {
   };
 
   // State starts as zeros.
-  YOTTA_API Optimizer(const std::vector<ParameterPtr>& parameters,
-                      std::vector<std::string> state_names);
+  Optimizer(const std::vector<ParameterPtr>& parameters, std::vector<std::string> state_names);
   virtual ~Optimizer() = default;
 
   // One step with this learning rate. Gradients are multiplied by `scale` on the way, which clips
   // them without a pass of its own.
-  YOTTA_API void step(double learning_rate, double scale = 1);
+  void step(double learning_rate, double scale = 1);
 
   // For checkpoints: steps taken, and the state under names such as "exp_avg".
   int64_t steps() const { return steps_; }
@@ -85,42 +78,11 @@ struct Schedule {
   int64_t steps = 1000;  // of the whole run
 
   // The learning rate of step 0, 1, 2, ...; after the last step it stays at the floor.
-  YOTTA_API double operator()(int64_t step) const;
+  double operator()(int64_t step) const;
 };
 
-#if YOTTA_BODIES_OF(nn)
-
-Optimizer::Optimizer(const std::vector<ParameterPtr>& parameters,
-                     std::vector<std::string> state_names)
-    : state_names_(std::move(state_names)) {
-  const MemoryScope memory(MemoryKind::optimizer);
-  for (const ParameterPtr& each : parameters) {
-    const DeviceScope device(each->value.device());
-    Slot slot{each, {}, {}};
-    if (bytes_of(each->value.dtype()) < 4) slot.master = each->value.to(DType::f32);
-    for (size_t i = 0; i < state_names_.size(); ++i)
-      slot.state.push_back(Tensor::zeros(each->value.shape(), slot.weight().dtype()));
-    slots_.push_back(std::move(slot));
-  }
-}
-
-void Optimizer::step(double learning_rate, double scale) {
-  ++steps_;
-  for (Slot& slot : slots_) {
-    if (!slot.parameter->grad.defined()) continue;
-    update(slot, learning_rate, scale);
-    if (slot.master.defined()) slot.parameter->value.copy_from(slot.master);
-  }
-}
-
-double Schedule::operator()(int64_t step) const {
-  if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
-  const int64_t length = std::max<int64_t>(steps - warmup, 1);
-  const double done = static_cast<double>(step - warmup) / static_cast<double>(length);
-  const double cosine = std::cos(std::numbers::pi * std::min(done, 1.0));
-  return floor + (peak - floor) * (1 + cosine) / 2;
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/optimizer.ipp"
+#endif

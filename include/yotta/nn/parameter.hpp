@@ -22,20 +22,16 @@
 // them. Gradients of bf16 weights are summed in f32.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "yotta/core/tensor.hpp"
-#include "yotta/nn/shard_range.hpp"
-
-#if YOTTA_BODIES_OF(nn)
-#include <algorithm>
-
 #include "yotta/core/parallel_for.hpp"
 #include "yotta/core/random.hpp"
-#endif
+#include "yotta/core/tensor.hpp"
+#include "yotta/nn/shard_range.hpp"
 
 namespace yotta {
 
@@ -50,70 +46,8 @@ constexpr Initial normal(double deviation) { return {0, deviation}; }
 
 // Fills `to` (n) with numbers [first, first + n) of the shard, row-major: the values that they have
 // in the whole parameter called `name`.
-YOTTA_API void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
-                            std::string_view name, int64_t first = 0);
-
-struct Parameter {
-  std::string name;
-  Tensor value;      // this rank's shard
-  Tensor grad;       // the same shape; undefined until the first wgrad
-  ShardRange range;  // of the whole parameter
-  Initial initial;   // what its values began as, drawn with this seed
-  uint64_t seed = 0;
-  bool is_matrix = true;  // weight decay applies to these, not to biases and norms
-  int uses = 0;           // how many layers use it
-  int copies = 1;  // ranks that hold these same numbers of a split model; a norm counts them once
-  std::function<void(Parameter&)> on_grad_ready;  // grad is complete for this microbatch
-
-  // The value in the type that layers compute in: a copy in f32 if it is stored in 16 bits.
-  YOTTA_API Tensor wide() const;
-  // The gradient to accumulate into; zeros the first time.
-  YOTTA_API Tensor& gradient();
-  YOTTA_API void zero_grad();
-  // Use number `use` has added its gradient for one more microbatch.
-  YOTTA_API void mark_grad_ready(int use);
-
- private:
-  std::vector<int64_t> reports_;  // by use: wgrads so far
-};
-
-using ParameterPtr = std::shared_ptr<Parameter>;
-
-// A new parameter with its initial values, on context().device.
-YOTTA_API ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_matrix,
-                                      Initial initial, uint64_t seed, DType dtype);
-
-// A layer's hold on a parameter. Making one registers a use.
-class Use {
- public:
-  Use() = default;  // of nothing: a layer without a bias
-  YOTTA_API explicit Use(ParameterPtr parameter);
-  // A second Use of one parameter is made on purpose, never by a copy.
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-  Use(Use&&) = default;
-  Use& operator=(Use&&) = default;
-
-  bool defined() const { return parameter_ != nullptr; }
-  const ParameterPtr& parameter() const { return parameter_; }
-  // The value to compute with; undefined if there is no parameter.
-  YOTTA_API Tensor value() const;
-  DType dtype() const { return parameter_->value.dtype(); }
-  Tensor& grad() const { return parameter_->gradient(); }
-  // This use has added its weight gradient for the microbatch.
-  void mark_grad_ready() const {
-    if (defined()) parameter_->mark_grad_ready(index_);
-  }
-
- private:
-  ParameterPtr parameter_;
-  int index_ = 0;
-};
-
-#if YOTTA_BODIES_OF(nn)
-
-void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
-                  std::string_view name, int64_t first) {
+inline void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
+                         std::string_view name, int64_t first = 0) {
   if (initial.deviation == 0) return to.fill(initial.constant);
   if (to.device() == Device::meta) return;
   if (to.device() == Device::cuda) {  // drawn by the host: the same bits everywhere
@@ -137,33 +71,52 @@ void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t
   });
 }
 
-Tensor Parameter::wide() const {
-  return bytes_of(value.dtype()) < 4 ? value.to(DType::f32) : value;
-}
+struct Parameter {
+  std::string name;
+  Tensor value;      // this rank's shard
+  Tensor grad;       // the same shape; undefined until the first wgrad
+  ShardRange range;  // of the whole parameter
+  Initial initial;   // what its values began as, drawn with this seed
+  uint64_t seed = 0;
+  bool is_matrix = true;  // weight decay applies to these, not to biases and norms
+  int uses = 0;           // how many layers use it
+  int copies = 1;  // ranks that hold these same numbers of a split model; a norm counts them once
+  std::function<void(Parameter&)> on_grad_ready;  // grad is complete for this microbatch
 
-Tensor& Parameter::gradient() {
-  if (!grad.defined()) {
-    const MemoryScope memory(MemoryKind::gradients);
-    const DeviceScope device(value.device());
-    grad = Tensor::zeros(value.shape(), bytes_of(value.dtype()) < 4 ? DType::f32 : value.dtype());
+  // The value in the type that layers compute in: a copy in f32 if it is stored in 16 bits.
+  Tensor wide() const { return bytes_of(value.dtype()) < 4 ? value.to(DType::f32) : value; }
+
+  // The gradient to accumulate into; zeros the first time.
+  Tensor& gradient() {
+    if (!grad.defined()) {
+      const MemoryScope memory(MemoryKind::gradients);
+      const DeviceScope device(value.device());
+      grad = Tensor::zeros(value.shape(), bytes_of(value.dtype()) < 4 ? DType::f32 : value.dtype());
+    }
+    return grad;
   }
-  return grad;
-}
+  void zero_grad() {
+    if (grad.defined()) grad.zero();
+  }
 
-void Parameter::zero_grad() {
-  if (grad.defined()) grad.zero();
-}
+  // Use number `use` has added its gradient for one more microbatch.
+  void mark_grad_ready(int use) {
+    reports_.resize(static_cast<size_t>(uses));
+    const int64_t complete = *std::min_element(reports_.begin(), reports_.end());
+    ++reports_[static_cast<size_t>(use)];
+    const bool one_more = *std::min_element(reports_.begin(), reports_.end()) > complete;
+    if (one_more && on_grad_ready) on_grad_ready(*this);
+  }
 
-void Parameter::mark_grad_ready(int use) {
-  reports_.resize(static_cast<size_t>(uses));
-  const int64_t complete = *std::min_element(reports_.begin(), reports_.end());
-  ++reports_[static_cast<size_t>(use)];
-  const bool one_more = *std::min_element(reports_.begin(), reports_.end()) > complete;
-  if (one_more && on_grad_ready) on_grad_ready(*this);
-}
+ private:
+  std::vector<int64_t> reports_;  // by use: wgrads so far
+};
 
-ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_matrix,
-                            Initial initial, uint64_t seed, DType dtype) {
+using ParameterPtr = std::shared_ptr<Parameter>;
+
+// A new parameter with its initial values, on context().device.
+inline ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_matrix,
+                                   Initial initial, uint64_t seed, DType dtype) {
   const MemoryScope memory(MemoryKind::parameters);
   ParameterPtr parameter = std::make_shared<Parameter>();
   parameter->name = std::move(name);
@@ -177,10 +130,32 @@ ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_m
   return parameter;
 }
 
-Use::Use(ParameterPtr parameter) : parameter_(std::move(parameter)), index_(parameter_->uses++) {}
+// A layer's hold on a parameter. Making one registers a use.
+class Use {
+ public:
+  Use() = default;  // of nothing: a layer without a bias
+  explicit Use(ParameterPtr parameter)
+      : parameter_(std::move(parameter)), index_(parameter_->uses++) {}
+  // A second Use of one parameter is made on purpose, never by a copy.
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  Use(Use&&) = default;
+  Use& operator=(Use&&) = default;
 
-Tensor Use::value() const { return defined() ? parameter_->wide() : Tensor(); }
+  bool defined() const { return parameter_ != nullptr; }
+  const ParameterPtr& parameter() const { return parameter_; }
+  // The value to compute with; undefined if there is no parameter.
+  Tensor value() const { return defined() ? parameter_->wide() : Tensor(); }
+  DType dtype() const { return parameter_->value.dtype(); }
+  Tensor& grad() const { return parameter_->gradient(); }
+  // This use has added its weight gradient for the microbatch.
+  void mark_grad_ready() const {
+    if (defined()) parameter_->mark_grad_ready(index_);
+  }
 
-#endif  // YOTTA_BODIES
+ private:
+  ParameterPtr parameter_;
+  int index_ = 0;
+};
 
 }  // namespace yotta

@@ -23,19 +23,17 @@
 // Derivations: lesson 12.
 #pragma once
 
-#include <span>
-
-#include "yotta/core/matmul_ladder.hpp"
-#include "yotta/core/system/build.hpp"
-
-#if YOTTA_BODIES_OF(nn)
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
-#endif  // YOTTA_BODIES
+
+#include "yotta/core/matrix_view.hpp"
+#include "yotta/core/system/build.hpp"
 
 namespace yotta {
+
 namespace reference {
 
 using Matrix = MatrixView<const double>;  // is read: a(i, j)
@@ -43,35 +41,6 @@ using MatrixOut = MatrixView<double>;     // is written
 using Array = std::span<const double>;    // a[i]
 using ArrayOut = std::span<double>;
 using Targets = std::span<const int64_t>;  // the token that really came next, for each row
-
-// y(n, o) = sum over i of x(n, i) w(o, i), plus b[o].
-YOTTA_API void linear(Matrix x, Matrix w, Array b, MatrixOut y);
-// dx (N, I) of dy (N, O): overwritten.
-YOTTA_API void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx);
-// dw (O, I) and db (O) of dy (N, O): added to what is there.
-YOTTA_API void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
-
-// FLOPs of the three matmuls of a step: forward, dx and dw, without biases.
-YOTTA_API int64_t linear_step_flops(int64_t N, int64_t I, int64_t O);
-
-// y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
-YOTTA_API void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r);
-// dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
-YOTTA_API void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw);
-
-// The loss of logits z (N, V): the sum over rows of scale times -log softmax(z(n))[targets[n]].
-// dz (N, V), its gradient, in the same pass: overwritten.
-YOTTA_API double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz);
-
-// One head of causal attention: query t looks at keys 0 to t, `block` of them at a time, and never
-// holds more scores than that. o(t) = the sum of P(t, j) v(j); L[t] = log of the sum of e^S(t, j).
-YOTTA_API void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L);
-// dq, dk, dv (T, d) of dout (T, d): added to what is there. o and L are what attention gave.
-YOTTA_API void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
-                                  MatrixOut dq, MatrixOut dk, MatrixOut dv);
-
-#if YOTTA_BODIES_OF(nn)
-
 // The sum over c of a(i, c) b(j, c).
 inline double dot(Matrix a, int64_t i, Matrix b, int64_t j) {
   double sum = 0;
@@ -79,17 +48,14 @@ inline double dot(Matrix a, int64_t i, Matrix b, int64_t j) {
   return sum;
 }
 
-// 1 / sqrt(d).
-inline double score_scale(Matrix q) { return 1 / std::sqrt(static_cast<double>(q.cols)); }
-
-// ---- linear -------------------------------------------------------------------------------------
-
-void linear(Matrix x, Matrix w, Array b, MatrixOut y) {
+// y(n, o) = sum over i of x(n, i) w(o, i), plus b[o].
+inline void linear(Matrix x, Matrix w, Array b, MatrixOut y) {
   for (int64_t n = 0; n < y.rows; ++n)
     for (int64_t o = 0; o < y.cols; ++o) y(n, o) = dot(x, n, w, o) + b[o];
 }
 
-void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx) {
+// dx (N, I) of dy (N, O): overwritten.
+inline void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx) {
   // exercise 12.1: x(n, i) reaches every output of row n: add up what they send back
   for (int64_t n = 0; n < dx.rows; ++n)
     for (int64_t i = 0; i < dx.cols; ++i) {
@@ -100,7 +66,8 @@ void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx) {
   // end of exercise 12.1
 }
 
-void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
+// dw (O, I) and db (O) of dy (N, O): added to what is there.
+inline void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
   // exercise 12.2: w(o, i) and b[o] reach output o of every row; add to what dw and db hold
   for (int64_t n = 0; n < dy.rows; ++n)
     for (int64_t o = 0; o < dy.cols; ++o) {
@@ -110,7 +77,8 @@ void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
   // end of exercise 12.2
 }
 
-int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
+// FLOPs of the three matmuls of a step: forward, dx and dw, without biases.
+inline int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
   int64_t flops = 0;
   // exercise 12.7: a product and an addition for each n, i and o; three times
   flops = 3 * 2 * N * I * O;
@@ -118,9 +86,8 @@ int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
   return flops;
 }
 
-// ---- rmsnorm ------------------------------------------------------------------------------------
-
-void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r) {
+// y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
+inline void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r) {
   for (int64_t n = 0; n < x.rows; ++n) {
     const double mean_square = dot(x, n, x, n) / static_cast<double>(x.cols);
     const double one_over_root = 1 / std::sqrt(mean_square + eps);
@@ -129,7 +96,8 @@ void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r) {
   }
 }
 
-void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw) {
+// dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
+inline void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw) {
   // exercise 12.3: x(n, c) reaches its own output directly, and all of its row through r[n]
   const auto C = static_cast<double>(x.cols);
   for (int64_t n = 0; n < x.rows; ++n) {
@@ -145,9 +113,9 @@ void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, Array
   // end of exercise 12.3
 }
 
-// ---- cross-entropy ------------------------------------------------------------------------------
-
-double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
+// The loss of logits z (N, V): the sum over rows of scale times -log softmax(z(n))[targets[n]].
+// dz (N, V), its gradient, in the same pass: overwritten.
+inline double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
   double loss = 0;
   // exercise 12.4: the loss of each row, and what it sends back to each logit, however large
   for (int64_t n = 0; n < z.rows; ++n) {
@@ -164,7 +132,8 @@ double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
   return loss;
 }
 
-// ---- attention ----------------------------------------------------------------------------------
+// 1 / sqrt(d).
+inline double score_scale(Matrix q) { return 1 / std::sqrt(static_cast<double>(q.cols)); }
 
 // The scores of query t with keys [first, end).
 inline std::vector<double> scores(Matrix q, Matrix k, int64_t t, int64_t first, int64_t end) {
@@ -173,7 +142,9 @@ inline std::vector<double> scores(Matrix q, Matrix k, int64_t t, int64_t first, 
   return s;
 }
 
-void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L) {
+// One head of causal attention: query t looks at keys 0 to t, `block` of them at a time, and never
+// holds more scores than that. o(t) = the sum of P(t, j) v(j); L[t] = log of the sum of e^S(t, j).
+inline void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L) {
   for (int64_t t = 0; t < q.rows; ++t) {
     double m = -std::numeric_limits<double>::infinity();  // the largest score so far
     double l = 0;                                         // the sum of e^(s - m) so far
@@ -199,8 +170,9 @@ void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOu
   }
 }
 
-void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L, MatrixOut dq,
-                        MatrixOut dk, MatrixOut dv) {
+// dq, dk, dv (T, d) of dout (T, d): added to what is there. o and L are what attention gave.
+inline void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
+                               MatrixOut dq, MatrixOut dk, MatrixOut dv) {
   // exercise 12.6: P again from L, for query t and the keys that it sees; then dV, dS, dQ and dK
   const double scale = score_scale(q);
   for (int64_t t = 0; t < q.rows; ++t) {
@@ -218,7 +190,14 @@ void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Arr
   // end of exercise 12.6
 }
 
-#endif  // YOTTA_BODIES
+// ---- linear -------------------------------------------------------------------------------------
+
+// ---- rmsnorm ------------------------------------------------------------------------------------
+
+// ---- cross-entropy ------------------------------------------------------------------------------
+
+// ---- attention ----------------------------------------------------------------------------------
 
 }  // namespace reference
+
 }  // namespace yotta

@@ -27,13 +27,12 @@ constexpr OpCost rope_cost(const char* name, DType dtype, int64_t n) {
 }
 
 // x (B, T, H, d) rotated; token t of each sequence is at position positions.of(t, T).
-YOTTA_API Tensor rope(const Tensor& x, const Positions& positions = {},
-                      const RopeFrequencies& frequencies = {}, Where where = Where::current());
+Tensor rope(const Tensor& x, const Positions& positions = {},
+            const RopeFrequencies& frequencies = {}, Where where = Where::current());
 
 // dx from dy, both (B, T, H, d): rotated back by the same angles.
-YOTTA_API Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
-                               const RopeFrequencies& frequencies = {},
-                               Where where = Where::current());
+Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
+                     const RopeFrequencies& frequencies = {}, Where where = Where::current());
 
 namespace detail {
 
@@ -84,63 +83,8 @@ struct RotateRow {
 
 }  // namespace detail
 
-#if YOTTA_BODIES_OF(nn)
-
-namespace detail {
-
-// y = x rotated by `direction` (1 or -1) times the angles.
-inline Tensor rotate(const char* operation, const Tensor& x, const Positions& positions,
-                     const RopeFrequencies& asked, double direction, Where where) {
-  expect_dims(operation, "x", x, 4, "(B, T, H, d)", where);
-  const int64_t B = x.dim(0), T = x.dim(1), H = x.dim(2), d = x.dim(3), half = d / 2;
-  if (d % 2 != 0) fail(where, "{}: x is {}; the last size must be even", operation, x.describe());
-  charge(rope_cost(operation, x.dtype(), x.numel()));
-  Tensor y = empty_like(x, where);
-  const Device device = x.device();
-  if (device == Device::meta) return y;
-  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const int64_t bytes = T * d * static_cast<int64_t>(sizeof(Real));
-    const double log_step = -2.0 / static_cast<double>(d) * std::log(asked.theta);
-    RopeAngles<Real> angles{T, d, positions, log_step, asked.scaling, nullptr};
-    RotateRow<Number> body{T,
-                           H,
-                           d,
-                           nullptr,
-                           x.address<Number>(device, where),
-                           static_cast<Real>(direction),
-                           y.address<Number>(device)};
-    if (device == Device::cuda) {
-      const DeviceScratch table(bytes, where);
-      body.table = angles.table = table.as<Real>();
-      run_kernel(operation, angles, T * half, where);
-      return run_rows<Number>(operation, device, B * T * H, d, body, where);
-    }
-    std::vector<Real> table(static_cast<size_t>(T * d));
-    body.table = angles.table = table.data();
-    parallel_for(T, rows_per_thread(32 * d), [&](int64_t begin, int64_t end) {
-      for (int64_t pair = 0; pair < half; ++pair) {
-        const double frequency = angles.frequency(pair);
-        for (int64_t t = begin; t < end; ++t) angles.set(t, pair, frequency);
-      }
-    });
-    run_rows<Number>(operation, device, B * T * H, d, body, where);
-  });
-  return y;
-}
-
-}  // namespace detail
-
-Tensor rope(const Tensor& x, const Positions& positions, const RopeFrequencies& frequencies,
-            Where where) {
-  return detail::rotate("rope", x, positions, frequencies, 1, where);
-}
-
-Tensor rope_backward(const Tensor& dy, const Positions& positions,
-                     const RopeFrequencies& frequencies, Where where) {
-  return detail::rotate("rope_backward", dy, positions, frequencies, -1, where);
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/rope.ipp"
+#endif

@@ -26,17 +26,15 @@
 // Fedus et al. 2021, Switch (the score itself); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias).
 #pragma once
 
-#include "yotta/nn/expert_choice.hpp"
-#include "yotta/nn/layer.hpp"
-#include "yotta/nn/load_balance.hpp"
-#if YOTTA_BODIES_OF(nn)
 #include <algorithm>
 #include <limits>
 #include <span>
 
+#include "yotta/nn/expert_choice.hpp"
+#include "yotta/nn/layer.hpp"
 #include "yotta/nn/linear.hpp"
+#include "yotta/nn/load_balance.hpp"
 #include "yotta/nn/softmax.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -52,7 +50,18 @@ struct RouterOptions {
   double bias_rate = 0;                 // 0: no bias
   Initial initial = normal(0.02);
   // Throws with the rule that is broken.
-  YOTTA_API void check(const std::string& layer, Where where = Where::current()) const;
+  void check(const std::string& layer, Where where = Where::current()) const {
+    if (width < 1 || experts < 1 || top_k < 1 || top_k > experts)
+      fail(where,
+           "{}: a token of width {} goes to {} of {} experts; expected a width of 1 or more, and 1 "
+           "to {} experts of a token",
+           layer, width, top_k, experts, std::max<int64_t>(experts, 1));
+    for (const auto& [what, value] : {std::pair{"balance loss", balance_loss},
+                                      {"z-loss", z_loss},
+                                      {"rate of the bias", bias_rate}})
+      if (!(value >= 0 && value < std::numeric_limits<double>::infinity()))
+        fail(where, "{}: the {} is {}, expected 0 or more", layer, what, value);
+  }
 };
 
 // Where the tokens go. On meta the ids have no values: whoever needs them takes uniform_expert().
@@ -61,54 +70,7 @@ struct Routing {
   Tensor weight;  // (n, k)
 };
 
-class Router : public Layer {
- public:
-  // With a bias the name must be "router", alone or after a dot: RouterBiases goes by it.
-  YOTTA_API Router(std::string name, const RouterOptions& options,
-                   const ParameterOptions& init = {});
-
-  const RouterOptions& options() const { return options_; }
-
-  // F: x (..., C), n rows -> where each row goes. Keeps x, the logits, the choice and the load.
-  YOTTA_API Routing route(const Tensor& x, Saved& saved);
-  // The same under Layer's name: returns the weights alone.
-  Tensor forward(const Tensor& x, Saved& saved) override { return route(x, saved).weight; }
-  // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other
-  // tokens. backward_input() reads it, if there is a balance loss.
-  Tensor load(const Saved& saved) const { return saved.get("load"); }
-  // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients
-  // of both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
-  YOTTA_API Tensor backward_input(const Tensor& dweight, Saved& saved) override;
-  // W: the weight's gradient; and the bias's, how far this rank's loads are above their mean.
-  YOTTA_API void backward_weight(Saved& saved) override;
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
-
- private:
-  RouterOptions options_;
-  Use weight_;  // (E, C)
-  Use bias_;    // (1, E), f32 (f64)
-};
-
-#if YOTTA_BODIES_OF(nn)
-
-void RouterOptions::check(const std::string& layer, Where where) const {
-  if (width < 1 || experts < 1 || top_k < 1 || top_k > experts)
-    fail(where,
-         "{}: a token of width {} goes to {} of {} experts; expected a width of 1 or more, and 1 "
-         "to {} experts of a token",
-         layer, width, top_k, experts, std::max<int64_t>(experts, 1));
-  for (const auto& [what, value] : {std::pair{"balance loss", balance_loss},
-                                    {"z-loss", z_loss},
-                                    {"rate of the bias", bias_rate}})
-    if (!(value >= 0 && value < std::numeric_limits<double>::infinity()))
-      fail(where, "{}: the {} is {}, expected 0 or more", layer, what, value);
-}
-
 namespace detail {
-
-constexpr OpCost router_cost(const char* name, DType dtype, int64_t n, int64_t E, int64_t k) {
-  return op_cost(name, dtype, (k + 4) * n * E, n * E, 2 * n * k);
-}
 
 struct Logistic {
   template <class V>
@@ -122,6 +84,10 @@ inline Tensor router_scores(RouterScore score, const Tensor& logits, Where where
   if (score == RouterScore::softmax) return softmax(logits, where);
   return map(elementwise_cost("sigmoid", logits.dtype(), logits.numel(), 4, 1, 1), Logistic{},
              where, logits);
+}
+
+constexpr OpCost router_cost(const char* name, DType dtype, int64_t n, int64_t E, int64_t k) {
+  return op_cost(name, dtype, (k + 4) * n * E, n * E, 2 * n * k);
 }
 
 // Row i of a matrix of rows of `width` numbers.
@@ -184,67 +150,86 @@ inline Tensor logits_gradient(const RouterOptions& o, const Tensor& logits, cons
 
 }  // namespace detail
 
-Router::Router(std::string name, const RouterOptions& options, const ParameterOptions& init)
-    : Layer(std::move(name)), options_(options) {
-  options.check(this->name());
-  weight_ = Use(make_parameter(this->name() + ".weight", {options.experts, options.width}, true,
-                               options.initial, init.seed, init.dtype));
-  if (options.bias_rate == 0) return;
-  bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
-                             init.seed, computed(init.dtype)));
-  if (!is_router_bias(*bias_.parameter()))
-    fail(Where::current(),
-         "{}: a router with a bias must be called \"router\", alone or after a dot "
-         "(\"mlp.router\"): RouterBiases finds biases by this name",
-         this->name());
-}
+class Router : public Layer {
+ public:
+  // With a bias the name must be "router", alone or after a dot: RouterBiases goes by it.
+  Router(std::string name, const RouterOptions& options, const ParameterOptions& init = {})
+      : Layer(std::move(name)), options_(options) {
+    options.check(this->name());
+    weight_ = Use(make_parameter(this->name() + ".weight", {options.experts, options.width}, true,
+                                 options.initial, init.seed, init.dtype));
+    if (options.bias_rate == 0) return;
+    bias_ = Use(make_parameter(this->name() + ".bias", {1, options.experts}, false, zeros(),
+                               init.seed, computed(init.dtype)));
+    if (!is_router_bias(*bias_.parameter()))
+      fail(Where::current(),
+           "{}: a router with a bias must be called \"router\", alone or after a dot "
+           "(\"mlp.router\"): RouterBiases finds biases by this name",
+           this->name());
+  }
 
-Routing Router::route(const Tensor& x, Saved& saved) {
-  const Where where = Where::current();
-  const int64_t E = options_.experts;
-  const Tensor rows = as_type(as_rows(x), weight_.dtype());
-  const Tensor logits = linear_as(computed(rows.dtype()), rows, weight_.parameter()->value);
-  const Tensor scores = detail::router_scores(options_.score, logits, where);
-  const Routing to = detail::route_scores(scores, bias_.value(), options_, where);
-  Tensor load = empty_beside(x, {E + 1}, DType::f64, where);
-  load.rows(0, E).copy_from(expert_counts(to.expert, E));
-  load.rows(E, E + 1).fill(static_cast<double>(rows.dim(0)));
-  saved.keep("x", rows);
-  saved.keep("logits", logits);
-  saved.keep("expert", to.expert);
-  saved.keep("load", load);
-  return to;
-}
+  const RouterOptions& options() const { return options_; }
 
-Tensor Router::backward_input(const Tensor& dweight, Saved& saved) {
-  const Where where = Where::current();
-  const Tensor logits = saved.take("logits"), load = saved.take("load"), x = saved.get("x");
-  const int64_t n = logits.dim(0);
-  expect_shape("router's backward", "dweight", dweight, {n, options_.top_k}, where);
-  expect_dtype("router's backward", "dweight", dweight, logits.dtype(), where);
-  const Tensor dlogits = detail::logits_gradient(options_, logits, saved.get("expert"), dweight,
-                                                 load, saved.position().tokens, where);
-  saved.keep("dy", dlogits);
-  Tensor dx = empty_beside(x, {n, options_.width}, x.dtype(), where);
-  linear_backward_input_into(dx, Into::overwrite, dlogits, weight_.parameter()->value);
-  return dx;
-}
+  // F: x (..., C), n rows -> where each row goes. Keeps x, the logits, the choice and the load.
+  Routing route(const Tensor& x, Saved& saved) {
+    const Where where = Where::current();
+    const int64_t E = options_.experts;
+    const Tensor rows = as_type(as_rows(x), weight_.dtype());
+    const Tensor logits = linear_as(computed(rows.dtype()), rows, weight_.parameter()->value);
+    const Tensor scores = detail::router_scores(options_.score, logits, where);
+    const Routing to = detail::route_scores(scores, bias_.value(), options_, where);
+    Tensor load = empty_beside(x, {E + 1}, DType::f64, where);
+    load.rows(0, E).copy_from(expert_counts(to.expert, E));
+    load.rows(E, E + 1).fill(static_cast<double>(rows.dim(0)));
+    saved.keep("x", rows);
+    saved.keep("logits", logits);
+    saved.keep("expert", to.expert);
+    saved.keep("load", load);
+    return to;
+  }
 
-void Router::backward_weight(Saved& saved) {
-  const Tensor x = saved.take("x"), dlogits = saved.take("dy"), expert = saved.take("expert");
-  linear_backward_weight(dlogits, x, weight_.grad());
-  weight_.mark_grad_ready();
-  if (!bias_.defined()) return;
-  const Tensor above = load_above_mean(expert, options_.experts);
-  add_into(bias_.grad(), as_type(above, bias_.grad().dtype()));
-  bias_.mark_grad_ready();
-}
+  // The same under Layer's name: returns the weights alone.
+  Tensor forward(const Tensor& x, Saved& saved) override { return route(x, saved).weight; }
 
-void Router::add_parameters(std::vector<ParameterPtr>& to) {
-  to.push_back(weight_.parameter());
-  if (bias_.defined()) to.push_back(bias_.parameter());
-}
+  // What route() has left: (E + 1) f64, to be summed in place over the ranks that hold other
+  // tokens. backward_input() reads it, if there is a balance loss.
+  Tensor load(const Saved& saved) const { return saved.get("load"); }
 
-#endif  // YOTTA_BODIES
+  // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients
+  // of both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
+  Tensor backward_input(const Tensor& dweight, Saved& saved) override {
+    const Where where = Where::current();
+    const Tensor logits = saved.take("logits"), load = saved.take("load"), x = saved.get("x");
+    const int64_t n = logits.dim(0);
+    expect_shape("router's backward", "dweight", dweight, {n, options_.top_k}, where);
+    expect_dtype("router's backward", "dweight", dweight, logits.dtype(), where);
+    const Tensor dlogits = detail::logits_gradient(options_, logits, saved.get("expert"), dweight,
+                                                   load, saved.position().tokens, where);
+    saved.keep("dy", dlogits);
+    Tensor dx = empty_beside(x, {n, options_.width}, x.dtype(), where);
+    linear_backward_input_into(dx, Into::overwrite, dlogits, weight_.parameter()->value);
+    return dx;
+  }
+
+  // W: the weight's gradient; and the bias's, how far this rank's loads are above their mean.
+  void backward_weight(Saved& saved) override {
+    const Tensor x = saved.take("x"), dlogits = saved.take("dy"), expert = saved.take("expert");
+    linear_backward_weight(dlogits, x, weight_.grad());
+    weight_.mark_grad_ready();
+    if (!bias_.defined()) return;
+    const Tensor above = load_above_mean(expert, options_.experts);
+    add_into(bias_.grad(), as_type(above, bias_.grad().dtype()));
+    bias_.mark_grad_ready();
+  }
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    to.push_back(weight_.parameter());
+    if (bias_.defined()) to.push_back(bias_.parameter());
+  }
+
+ private:
+  RouterOptions options_;
+  Use weight_;  // (E, C)
+  Use bias_;    // (1, E), f32 (f64)
+};
 
 }  // namespace yotta

@@ -34,137 +34,107 @@ namespace yotta {
 
 class Saved {
  public:
-  YOTTA_API explicit Saved(BatchPosition position = {}, std::string name = "");
-  YOTTA_API ~Saved();
-  YOTTA_API Saved(Saved&&) noexcept;
-  YOTTA_API Saved& operator=(Saved&&) noexcept;
+  explicit Saved(BatchPosition position = {}, std::string name = "")
+      : position_(position), name_(std::move(name)) {}
+  ~Saved() = default;
+  Saved(Saved&&) noexcept = default;
+  Saved& operator=(Saved&&) noexcept = default;
 
   const BatchPosition& position() const { return position_; }
   const std::string& name() const { return name_; }
 
   // The tree of the layer called `name` below this one; made on first use.
-  YOTTA_API Saved& child(std::string_view name);
+  Saved& child(std::string_view name) {
+    for (const std::unique_ptr<Saved>& each : children_)
+      if (each->name_ == name) return *each;
+    children_.push_back(std::make_unique<Saved>(position_, std::string(name)));
+    return *children_.back();
+  }
 
   // Holds a tensor (the handle, no copy) under a name; replaces what was there.
-  YOTTA_API void keep(std::string_view slot, Tensor tensor);
-  YOTTA_API bool has(std::string_view slot) const;
-  YOTTA_API const Tensor& get(std::string_view slot, Where where = Where::current()) const;
+  void keep(std::string_view slot, Tensor tensor) {
+    const size_t i = find(slot);
+    if (i < slots_.size())
+      slots_[i].second = std::move(tensor);
+    else
+      slots_.emplace_back(slot, std::move(tensor));
+  }
+  bool has(std::string_view slot) const { return find(slot) < slots_.size(); }
+  const Tensor& get(std::string_view slot, Where where = Where::current()) const {
+    return slots_[must_find(slot, where)].second;
+  }
+
   // Gives a tensor out and forgets it: for its last reader.
-  YOTTA_API Tensor take(std::string_view slot, Where where = Where::current());
+  Tensor take(std::string_view slot, Where where = Where::current()) {
+    const size_t i = must_find(slot, where);
+    Tensor tensor = std::move(slots_[i].second);
+    slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));
+    return tensor;
+  }
 
   // Drops every tensor, here and below.
-  YOTTA_API void clear();
+  void clear() {
+    slots_.clear();
+    children_.clear();
+  }
 
   // Calls visit(saved) for this one and all below it.
-  YOTTA_API void each(const std::function<void(Saved&)>& visit);
+  void each(const std::function<void(Saved&)>& visit) {
+    visit(*this);
+    for (const std::unique_ptr<Saved>& child : children_) child->each(visit);
+  }
 
   bool empty() const { return bytes() == 0; }
   // Bytes held. Tensors that share a buffer (q, k and v keep the same x) count once, as
   // the largest.
-  YOTTA_API int64_t bytes() const;
+  int64_t bytes() const {
+    std::vector<const Tensor*> distinct;
+    collect(distinct);
+    int64_t sum = 0;
+    for (const Tensor* tensor : distinct) sum += tensor->nbytes();
+    return sum;
+  }
 
  private:
-  YOTTA_API void collect(std::vector<const Tensor*>& distinct) const;
-  YOTTA_API size_t find(std::string_view slot) const;
-  YOTTA_API size_t must_find(std::string_view slot, Where where) const;
-  YOTTA_API std::string held() const;  // 'x', 'h'; or: nothing
+  void collect(std::vector<const Tensor*>& distinct) const {
+    for (const auto& [name, tensor] : slots_) {
+      const Tensor** same = nullptr;
+      for (const Tensor*& seen : distinct)
+        if (seen->shares_memory(tensor)) same = &seen;
+      if (same == nullptr)
+        distinct.push_back(&tensor);
+      else if ((*same)->nbytes() < tensor.nbytes())
+        *same = &tensor;
+    }
+    for (const std::unique_ptr<Saved>& each : children_) each->collect(distinct);
+  }
+  size_t find(std::string_view slot) const {
+    size_t i = 0;
+    while (i < slots_.size() && slots_[i].first != slot) ++i;
+    return i;
+  }
+  size_t must_find(std::string_view slot, Where where) const {
+    const size_t i = find(slot);
+    if (i == slots_.size())
+      fail(where, "the Saved of '{}' holds no '{}', but {}: {}", name_, slot, held(),
+           slot == "dy"
+               ? "run backward_input, which keeps it, before backward_weight, which uses it up"
+               : "run forward, which keeps it, on this Saved; after a checkpoint dropped it, run "
+                 "forward again; after backward_weight it is used up");
+    return i;
+  }
+
+  // 'x', 'h'; or: nothing
+  std::string held() const {
+    std::string text;
+    for (const auto& [slot, tensor] : slots_) text += (text.empty() ? "'" : ", '") + slot + "'";
+    return text.empty() ? "nothing" : text;
+  }
 
   BatchPosition position_;
   std::string name_;
   std::vector<std::pair<std::string, Tensor>> slots_;
   std::vector<std::unique_ptr<Saved>> children_;
 };
-
-#if YOTTA_BODIES_OF(nn)
-
-Saved::Saved(BatchPosition position, std::string name)
-    : position_(position), name_(std::move(name)) {}
-Saved::~Saved() = default;
-Saved::Saved(Saved&&) noexcept = default;
-Saved& Saved::operator=(Saved&&) noexcept = default;
-
-Saved& Saved::child(std::string_view name) {
-  for (const std::unique_ptr<Saved>& each : children_)
-    if (each->name_ == name) return *each;
-  children_.push_back(std::make_unique<Saved>(position_, std::string(name)));
-  return *children_.back();
-}
-
-void Saved::keep(std::string_view slot, Tensor tensor) {
-  const size_t i = find(slot);
-  if (i < slots_.size())
-    slots_[i].second = std::move(tensor);
-  else
-    slots_.emplace_back(slot, std::move(tensor));
-}
-
-bool Saved::has(std::string_view slot) const { return find(slot) < slots_.size(); }
-
-const Tensor& Saved::get(std::string_view slot, Where where) const {
-  return slots_[must_find(slot, where)].second;
-}
-
-Tensor Saved::take(std::string_view slot, Where where) {
-  const size_t i = must_find(slot, where);
-  Tensor tensor = std::move(slots_[i].second);
-  slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));
-  return tensor;
-}
-
-void Saved::clear() {
-  slots_.clear();
-  children_.clear();
-}
-
-void Saved::each(const std::function<void(Saved&)>& visit) {
-  visit(*this);
-  for (const std::unique_ptr<Saved>& child : children_) child->each(visit);
-}
-
-int64_t Saved::bytes() const {
-  std::vector<const Tensor*> distinct;
-  collect(distinct);
-  int64_t sum = 0;
-  for (const Tensor* tensor : distinct) sum += tensor->nbytes();
-  return sum;
-}
-
-void Saved::collect(std::vector<const Tensor*>& distinct) const {
-  for (const auto& [name, tensor] : slots_) {
-    const Tensor** same = nullptr;
-    for (const Tensor*& seen : distinct)
-      if (seen->shares_memory(tensor)) same = &seen;
-    if (same == nullptr)
-      distinct.push_back(&tensor);
-    else if ((*same)->nbytes() < tensor.nbytes())
-      *same = &tensor;
-  }
-  for (const std::unique_ptr<Saved>& each : children_) each->collect(distinct);
-}
-
-size_t Saved::find(std::string_view slot) const {
-  size_t i = 0;
-  while (i < slots_.size() && slots_[i].first != slot) ++i;
-  return i;
-}
-
-size_t Saved::must_find(std::string_view slot, Where where) const {
-  const size_t i = find(slot);
-  if (i == slots_.size())
-    fail(where, "the Saved of '{}' holds no '{}', but {}: {}", name_, slot, held(),
-         slot == "dy"
-             ? "run backward_input, which keeps it, before backward_weight, which uses it up"
-             : "run forward, which keeps it, on this Saved; after a checkpoint dropped it, run "
-               "forward again; after backward_weight it is used up");
-  return i;
-}
-
-std::string Saved::held() const {
-  std::string text;
-  for (const auto& [slot, tensor] : slots_) text += (text.empty() ? "'" : ", '") + slot + "'";
-  return text.empty() ? "nothing" : text;
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

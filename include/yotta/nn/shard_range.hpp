@@ -11,11 +11,9 @@
 // run that wrote them.
 #pragma once
 
-#include "yotta/core/tensor.hpp"
-
-#if YOTTA_BODIES_OF(nn)
 #include <cstring>
-#endif
+
+#include "yotta/core/tensor.hpp"
 
 namespace yotta {
 
@@ -35,17 +33,8 @@ struct ShardRange {
   constexpr bool operator==(const ShardRange&) const = default;
 };
 
-// shard = its range of the whole, and zeros where that ends.
-YOTTA_API void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard,
-                          Where where = Where::current());
-
-// Its range of the whole = shard.
-YOTTA_API void put_shard(const Tensor& shard, const ShardRange& range, Tensor& whole,
-                         Where where = Where::current());
-
-#if YOTTA_BODIES_OF(nn)
-
 namespace detail {
+
 // Calls copy(row of the shard, its place in the whole, bytes) for each row.
 template <class Copy>
 void each_shard_row(const char* operation, const Tensor& whole, const Tensor& shard,
@@ -62,9 +51,12 @@ void each_shard_row(const char* operation, const Tensor& whole, const Tensor& sh
              ((range.first_row + r) * range.all_columns() + range.first_column) * bytes,
          static_cast<size_t>(range.columns * bytes));
 }
+
 }  // namespace detail
 
-void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard, Where where) {
+// shard = its range of the whole, and zeros where that ends.
+inline void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard,
+                       Where where = Where::current()) {
   if (range.rows_in_whole() < range.rows) shard.zero();
   detail::each_shard_row("take_shard", whole, shard, range, where,
                          [](std::byte* in_shard, const std::byte* in_whole, size_t bytes) {
@@ -72,13 +64,13 @@ void take_shard(const Tensor& whole, const ShardRange& range, Tensor& shard, Whe
                          });
 }
 
-void put_shard(const Tensor& shard, const ShardRange& range, Tensor& whole, Where where) {
+// Its range of the whole = shard.
+inline void put_shard(const Tensor& shard, const ShardRange& range, Tensor& whole,
+                      Where where = Where::current()) {
   detail::each_shard_row("put_shard", whole, shard, range, where,
                          [](const std::byte* in_shard, std::byte* in_whole, size_t bytes) {
                            std::memcpy(in_whole, in_shard, bytes);
                          });
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

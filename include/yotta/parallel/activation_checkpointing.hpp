@@ -44,14 +44,34 @@ constexpr int64_t square_root_of(int64_t n) {
 }
 
 // y = layer(x), keeping nothing.
-YOTTA_API Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place);
+inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
+  Saved dropped(place, layer.name());
+  return layer.forward(x, dropped);
+}
 
 // A slice of which only the input is kept.
 class Checkpoint : public Sequential {
  public:
   using Sequential::Sequential;
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y = x;
+    // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
+    saved.keep("x", x);
+    for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
+    // end of exercise 17.2
+    return y;
+  }
+
+  // The recomputed Saved is freed layer by layer, as each weight gradient uses its part up.
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx = dy;
+    // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
+    Saved again(saved.position(), saved.name());
+    yotta::forward(layers(), saved.take("x"), again);
+    dx = yotta::backward(layers(), dy, again);
+    // end of exercise 17.3
+    return dx;
+  }
   void backward_weight(Saved&) override {}
 };
 
@@ -61,7 +81,21 @@ class Checkpoint : public Sequential {
 class AttentionCheckpoint : public Sequential {
  public:
   using Sequential::Sequential;
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y = x;
+    for (const LayerPtr& layer : layers()) {
+      Saved& own = saved.child(layer->name());
+      y = layer->forward(y, own);
+      // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
+      own.each([](Saved& each) {
+        if (!each.has("probabilities")) return;
+        each.take("probabilities");
+        if (each.has("mask")) each.take("mask");
+      });
+      // end of exercise 17.5
+    }
+    return y;
+  }
 };
 
 // A layer that can drop what it keeps although no matrix product has made it.
@@ -77,8 +111,25 @@ class PointwiseParts {
 class PointwiseCheckpoint : public Sequential {
  public:
   using Sequential::Sequential;
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y = x;
+    for (const LayerPtr& layer : layers()) {
+      y = run(*layer, y, saved);
+      if (auto* const parts = dynamic_cast<PointwiseParts*>(layer.get()))
+        parts->drop_pointwise(saved.child(layer->name()));
+    }
+    return y;
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx = dy;
+    for (size_t i = layers().size(); i-- > 0;) {
+      Layer& layer = *layers()[i];
+      if (auto* const parts = dynamic_cast<PointwiseParts*>(&layer))
+        parts->make_pointwise(saved.child(layer.name()));
+      dx = run_back(layer, dx, saved);
+    }
+    return dx;
+  }
 };
 
 // A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers.
@@ -86,17 +137,52 @@ class PointwiseCheckpoint : public Sequential {
 // Checkpoints live in Saved.
 class Replay : public Sequential {
  public:
-  YOTTA_API Replay(Layers layers, ReplayActions actions);
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Replay(Layers layers, ReplayActions actions) : Sequential(layers), actions_(std::move(actions)) {
+    while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
+  }
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor flows = x;
+    for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
+    return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx = dy, flows;
+    // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
+    for (size_t i = turn_; i < actions_.size(); ++i) {
+      if (actions_[i].kind != ReplayAction::Kind::reverse) {
+        play(actions_[i], flows, saved);
+        continue;
+      }
+      Layer& reversed = layer(actions_[i]);
+      if (i > turn_) run(reversed, std::exchange(flows, {}), saved);
+      dx = run_back(reversed, dx, saved);
+      reversed.backward_weight(saved.child(reversed.name()));
+    }
+    // end of exercise 17.7
+    return dx;
+  }
   void backward_weight(Saved&) override {}
 
  private:
   Layer& layer(const ReplayAction& action) const {
     return *layers()[static_cast<size_t>(action.layer)];
   }
+
   // Plays any action but a reversal. `flows` is what flows into the next layer.
-  YOTTA_API void play(const ReplayAction& action, Tensor& flows, Saved& saved) const;
+  void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
+    const std::string slot = "checkpoint " + std::to_string(action.layer);
+    // exercise 17.6: keep, restore, drop and run; a reversal is not played here
+    switch (action.kind) {
+      case ReplayAction::Kind::keep: return saved.keep(slot, flows);
+      case ReplayAction::Kind::restore: flows = saved.get(slot); return;
+      case ReplayAction::Kind::drop: saved.take(slot); return;
+      case ReplayAction::Kind::run:
+        flows = run_and_forget(layer(action), flows, saved.position());
+        return;
+      case ReplayAction::Kind::reverse: return;
+    }
+    // end of exercise 17.6
+  }
 
   ReplayActions actions_;
   size_t turn_ = 0;  // where forward ends and backward begins: the last layer's reversal
@@ -113,118 +199,9 @@ struct CheckpointOptions {
 // The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The
 // others (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive
 // it.
-YOTTA_API std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
-                                             int64_t first = 0, int64_t last = -1,
-                                             Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
-  Saved dropped(place, layer.name());
-  return layer.forward(x, dropped);
-}
-
-Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
-  Tensor y = x;
-  // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
-  saved.keep("x", x);
-  for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
-  // end of exercise 17.2
-  return y;
-}
-
-// The recomputed Saved is freed layer by layer, as each weight gradient uses its part up.
-Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx = dy;
-  // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
-  Saved again(saved.position(), saved.name());
-  yotta::forward(layers(), saved.take("x"), again);
-  dx = yotta::backward(layers(), dy, again);
-  // end of exercise 17.3
-  return dx;
-}
-
-Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
-  Tensor y = x;
-  for (const LayerPtr& layer : layers()) {
-    Saved& own = saved.child(layer->name());
-    y = layer->forward(y, own);
-    // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
-    own.each([](Saved& each) {
-      if (!each.has("probabilities")) return;
-      each.take("probabilities");
-      if (each.has("mask")) each.take("mask");
-    });
-    // end of exercise 17.5
-  }
-  return y;
-}
-
-Tensor PointwiseCheckpoint::forward(const Tensor& x, Saved& saved) {
-  Tensor y = x;
-  for (const LayerPtr& layer : layers()) {
-    y = run(*layer, y, saved);
-    if (auto* const parts = dynamic_cast<PointwiseParts*>(layer.get()))
-      parts->drop_pointwise(saved.child(layer->name()));
-  }
-  return y;
-}
-Tensor PointwiseCheckpoint::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx = dy;
-  for (size_t i = layers().size(); i-- > 0;) {
-    Layer& layer = *layers()[i];
-    if (auto* const parts = dynamic_cast<PointwiseParts*>(&layer))
-      parts->make_pointwise(saved.child(layer.name()));
-    dx = run_back(layer, dx, saved);
-  }
-  return dx;
-}
-
-Replay::Replay(Layers layers, ReplayActions actions)
-    : Sequential(layers), actions_(std::move(actions)) {
-  while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
-}
-
-Tensor Replay::forward(const Tensor& x, Saved& saved) {
-  Tensor flows = x;
-  for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
-  return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
-}
-
-Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx = dy, flows;
-  // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
-  for (size_t i = turn_; i < actions_.size(); ++i) {
-    if (actions_[i].kind != ReplayAction::Kind::reverse) {
-      play(actions_[i], flows, saved);
-      continue;
-    }
-    Layer& reversed = layer(actions_[i]);
-    if (i > turn_) run(reversed, std::exchange(flows, {}), saved);
-    dx = run_back(reversed, dx, saved);
-    reversed.backward_weight(saved.child(reversed.name()));
-  }
-  // end of exercise 17.7
-  return dx;
-}
-
-void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-  const std::string slot = "checkpoint " + std::to_string(action.layer);
-  // exercise 17.6: keep, restore, drop and run; a reversal is not played here
-  switch (action.kind) {
-    case ReplayAction::Kind::keep: return saved.keep(slot, flows);
-    case ReplayAction::Kind::restore: flows = saved.get(slot); return;
-    case ReplayAction::Kind::drop: saved.take(slot); return;
-    case ReplayAction::Kind::run:
-      flows = run_and_forget(layer(action), flows, saved.position());
-      return;
-    case ReplayAction::Kind::reverse: return;
-  }
-  // end of exercise 17.6
-}
-
-std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options, int64_t first,
-                                   int64_t last, Where where) {
+inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
+                                          int64_t first = 0, int64_t last = -1,
+                                          Where where = Where::current()) {
   if (last == -1) last = std::ssize(stack);
   if (first < 0 || last < first || last > std::ssize(stack))
     fail(where, "checkpoints in entries {} to {} of a stack of {}: give a range within it", first,
@@ -263,8 +240,6 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
   as_they_are(last, std::ssize(stack));
   return made;
 }
-
-#endif  // YOTTA_BODIES
 
 // ---- costs, for a chain of n equal layers ----
 

@@ -44,10 +44,36 @@ class AsyncOuter {
  public:
   // Starts from these weights (n), f32 or f64, which it changes. Errors: a rate that is not above
   // 0; a momentum outside 0 to below 1; a delay below 1.
-  YOTTA_API AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where = Where::current());
+  AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where = Where::current())
+      : options_(options), weights_(std::move(weights)) {
+    if (options.delay < 1)
+      fail(where, "a delay of {}; momentum joins after 1 or more", options.delay);
+    if (!is_outer_rate(options.learning_rate) || !(options.momentum >= 0 && options.momentum < 1))
+      fail(where,
+           "an outer rate of {} and a momentum of {}: the rate is above 0 and finite, the momentum "
+           "from 0 to "
+           "below 1",
+           options.learning_rate, options.momentum);
+    const MemoryScope memory(MemoryKind::optimizer);
+    momentum_ = Tensor::zeros(weights_.shape(), weights_.dtype());
+    sum_ = Tensor::zeros(weights_.shape(), weights_.dtype());
+  }
 
   // One outer gradient (n) has come.
-  YOTTA_API void take(const Tensor& gradient);
+  void take(const Tensor& gradient) {
+    expect_shape("AsyncOuter", "the outer gradient", gradient, weights_.shape());
+    ++taken_;
+    const auto n = static_cast<double>(gradient.numel()),
+               bytes = static_cast<double>(gradient.nbytes());
+    charge({"async_outer", gradient.dtype(), 8 * n, 4 * bytes, 3 * bytes});
+    if (gradient.device() == Device::meta) return;
+    combine(weights_, 1, gradient, -options_.learning_rate / options_.delay);
+    combine(sum_, 1, gradient, 1);
+    if (taken_ % options_.delay != 0) return;
+    combine(momentum_, options_.momentum, sum_, 1.0 / options_.delay);
+    combine(weights_, 1, momentum_, -options_.learning_rate * options_.momentum);
+    sum_.zero();
+  }
 
   const Tensor& weights() const { return weights_; }
   int64_t taken() const { return taken_; }
@@ -61,64 +87,8 @@ class AsyncOuter {
 // Inner steps of each worker, so that all rounds take as long as H steps of the fastest one: 1 at
 // least. `seconds`: of an inner step, by worker. Errors: no workers; a time that is not above 0; H
 // below 1.
-YOTTA_API std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner,
-                                                 Where where = Where::current());
-
-// The last rank's part: takes what comes in the order of the plan, and answers with the weights.
-// Calls taken() after each, before it answers.
-YOTTA_API void serve(
-    const Communicator& world, const std::vector<AsyncArrival>& plan, AsyncOuter& outer,
-    const std::function<void()>& taken = [] {});
-
-// A worker's part.
-class AsyncWorker {
- public:
-  // `inner` must outlive this. Its weights are those that the server starts from.
-  YOTTA_API AsyncWorker(Optimizer& inner, const Communicator& world);
-
-  // At the end of a round: sends the outer gradient, and goes on from the server's weights.
-  YOTTA_API void exchange();
-
-  const Tensor& weights() const { return fragment_.front().outer; }  // (n): as it last fetched them
-
- private:
-  Communicator world_;
-  std::deque<OuterFragment> fragment_;  // one: all weights
-};
-
-#if YOTTA_BODIES_OF(parallel)
-AsyncOuter::AsyncOuter(Tensor weights, AsyncOuterOptions options, Where where)
-    : options_(options), weights_(std::move(weights)) {
-  if (options.delay < 1)
-    fail(where, "a delay of {}; momentum joins after 1 or more", options.delay);
-  if (!is_outer_rate(options.learning_rate) || !(options.momentum >= 0 && options.momentum < 1))
-    fail(where,
-         "an outer rate of {} and a momentum of {}: the rate is above 0 and finite, the momentum "
-         "from 0 to "
-         "below 1",
-         options.learning_rate, options.momentum);
-  const MemoryScope memory(MemoryKind::optimizer);
-  momentum_ = Tensor::zeros(weights_.shape(), weights_.dtype());
-  sum_ = Tensor::zeros(weights_.shape(), weights_.dtype());
-}
-
-void AsyncOuter::take(const Tensor& gradient) {
-  expect_shape("AsyncOuter", "the outer gradient", gradient, weights_.shape());
-  ++taken_;
-  const auto n = static_cast<double>(gradient.numel()),
-             bytes = static_cast<double>(gradient.nbytes());
-  charge({"async_outer", gradient.dtype(), 8 * n, 4 * bytes, 3 * bytes});
-  if (gradient.device() == Device::meta) return;
-  combine(weights_, 1, gradient, -options_.learning_rate / options_.delay);
-  combine(sum_, 1, gradient, 1);
-  if (taken_ % options_.delay != 0) return;
-  combine(momentum_, options_.momentum, sum_, 1.0 / options_.delay);
-  combine(weights_, 1, momentum_, -options_.learning_rate * options_.momentum);
-  sum_.zero();
-}
-
-std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner,
-                                       Where where) {
+inline std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t inner,
+                                              Where where = Where::current()) {
   expect_worker_seconds(seconds, where);
   if (inner < 1) fail(where, "{} inner steps; a round has one at least", inner);
   const double fastest = *std::min_element(seconds.begin(), seconds.end());
@@ -129,8 +99,11 @@ std::vector<int64_t> async_inner_steps(std::span<const double> seconds, int64_t 
   return steps;
 }
 
-void serve(const Communicator& world, const std::vector<AsyncArrival>& plan, AsyncOuter& outer,
-           const std::function<void()>& taken) {
+// The last rank's part: takes what comes in the order of the plan, and answers with the weights.
+// Calls taken() after each, before it answers.
+inline void serve(
+    const Communicator& world, const std::vector<AsyncArrival>& plan, AsyncOuter& outer,
+    const std::function<void()>& taken = [] {}) {
   const MemoryScope memory(MemoryKind::buffers);
   Tensor gradient = Tensor::empty(outer.weights().shape(), outer.weights().dtype());
   for (const AsyncArrival& each : plan) {
@@ -141,20 +114,31 @@ void serve(const Communicator& world, const std::vector<AsyncArrival>& plan, Asy
   }
 }
 
-AsyncWorker::AsyncWorker(Optimizer& inner, const Communicator& world)
-    : world_(world), fragment_(cut_into_fragments(inner.slots(), 1)) {}
+// A worker's part.
+class AsyncWorker {
+ public:
+  // `inner` must outlive this. Its weights are those that the server starts from.
+  AsyncWorker(Optimizer& inner, const Communicator& world)
+      : world_(world), fragment_(cut_into_fragments(inner.slots(), 1)) {}
 
-void AsyncWorker::exchange() {
-  const MemoryScope memory(MemoryKind::buffers);
-  OuterFragment& all = fragment_.front();
-  const int server = world_.size() - 1;
-  Tensor gradient = Tensor::zeros(all.outer.shape(), all.outer.dtype());
-  all.copy_weights(gradient);
-  combine(gradient, -1, all.outer, 1);
-  world_.send(gradient, server);
-  world_.recv(all.outer, server);
-  all.set_weights(0);
-}
-#endif  // YOTTA_BODIES
+  // At the end of a round: sends the outer gradient, and goes on from the server's weights.
+  void exchange() {
+    const MemoryScope memory(MemoryKind::buffers);
+    OuterFragment& all = fragment_.front();
+    const int server = world_.size() - 1;
+    Tensor gradient = Tensor::zeros(all.outer.shape(), all.outer.dtype());
+    all.copy_weights(gradient);
+    combine(gradient, -1, all.outer, 1);
+    world_.send(gradient, server);
+    world_.recv(all.outer, server);
+    all.set_weights(0);
+  }
+
+  const Tensor& weights() const { return fragment_.front().outer; }  // (n): as it last fetched them
+
+ private:
+  Communicator world_;
+  std::deque<OuterFragment> fragment_;  // one: all weights
+};
 
 }  // namespace yotta

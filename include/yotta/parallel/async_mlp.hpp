@@ -7,61 +7,47 @@
 // Cost and letters: async_tp.hpp, tensor_parallel.hpp. Reference: async_tp.hpp.
 #pragma once
 
-#include "yotta/parallel/tensor_parallel.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/activations.hpp"
 #include "yotta/parallel/async_tp_layers.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
 
 class AsyncMlp : public Mlp {
  public:
-  YOTTA_API AsyncMlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
-                     const Communicator& tp = {}, const SequenceCut& cut = {});
+  AsyncMlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
+           const Communicator& tp = {}, const SequenceCut& cut = {})
+      : Mlp(std::move(name), o, init, tp, cut), tp_(tp), cut_(cut) {}
 
   // Both (n, C) -> (n, C); without pieces as Mlp.
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    if (!in_pieces(tp_, cut_)) return Mlp::forward(x, saved);
+    const std::vector<Tensor> made = async_forward(matrices(), x, tp_, cut_, saved);
+    const Tensor& h = made.back();  // (B, T, F/tp)
+    saved.keep("h", h);
+    if (gate_ != nullptr) saved.keep("gate", made.front());
+    const Tensor y = run(down_, gate_ != nullptr ? swiglu(made.front(), h) : gelu(h), saved);
+    f_.tokens().drop_gathered(readers(), x, saved);
+    return run(dropout_, y, saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    if (!in_pieces(tp_, cut_)) return Mlp::backward_input(dy, saved);
+    const Tensor dactive = run_back(down_, run_back(dropout_, dy, saved), saved);
+    const Tensor h = saved.take("h");
+    if (gate_ == nullptr)
+      return async_backward(matrices(), {gelu_backward(dactive, h)}, tp_, cut_, saved);
+    const SwigluGradients d = swiglu_backward(dactive, saved.take("gate"), h);
+    return async_backward(matrices(), {d.dgate, d.dup}, tp_, cut_, saved);
+  }
 
  private:
-  YOTTA_API std::vector<Linear*> matrices();  // that read x: up_, or gate_ and up_
+  // that read x: up_, or gate_ and up_
+  std::vector<Linear*> matrices() {
+    if (gate_ == nullptr) return {&up_};
+    return {gate_.get(), &up_};
+  }
   Communicator tp_;
   SequenceCut cut_;
 };
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-AsyncMlp::AsyncMlp(std::string name, const MlpOptions& o, const ParameterOptions& init,
-                   const Communicator& tp, const SequenceCut& cut)
-    : Mlp(std::move(name), o, init, tp, cut), tp_(tp), cut_(cut) {}
-
-Tensor AsyncMlp::forward(const Tensor& x, Saved& saved) {
-  if (!in_pieces(tp_, cut_)) return Mlp::forward(x, saved);
-  const std::vector<Tensor> made = async_forward(matrices(), x, tp_, cut_, saved);
-  const Tensor& h = made.back();  // (B, T, F/tp)
-  saved.keep("h", h);
-  if (gate_ != nullptr) saved.keep("gate", made.front());
-  const Tensor y = run(down_, gate_ != nullptr ? swiglu(made.front(), h) : gelu(h), saved);
-  f_.tokens().drop_gathered(readers(), x, saved);
-  return run(dropout_, y, saved);
-}
-
-Tensor AsyncMlp::backward_input(const Tensor& dy, Saved& saved) {
-  if (!in_pieces(tp_, cut_)) return Mlp::backward_input(dy, saved);
-  const Tensor dactive = run_back(down_, run_back(dropout_, dy, saved), saved);
-  const Tensor h = saved.take("h");
-  if (gate_ == nullptr)
-    return async_backward(matrices(), {gelu_backward(dactive, h)}, tp_, cut_, saved);
-  const SwigluGradients d = swiglu_backward(dactive, saved.take("gate"), h);
-  return async_backward(matrices(), {d.dgate, d.dup}, tp_, cut_, saved);
-}
-
-std::vector<Linear*> AsyncMlp::matrices() {
-  if (gate_ == nullptr) return {&up_};
-  return {gate_.get(), &up_};
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

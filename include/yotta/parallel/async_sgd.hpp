@@ -40,10 +40,34 @@ struct AsyncArrival {
   int64_t staleness() const { return applied_to - computed_with; }
 };
 
+// Throws unless these are workers' times: at least one, and each above 0.
+inline void expect_worker_seconds(std::span<const double> seconds, Where where) {
+  for (const double each : seconds)
+    if (!(each > 0) || std::isinf(each))
+      fail(where, "a worker that needs {} seconds per gradient: give a finite number above 0",
+           each);
+  if (seconds.empty()) fail(where, "no workers; at least one computes gradients");
+}
+
 // The first `count` arrivals of workers that need so many seconds each, in order. Of two at once
 // the lower worker's comes first.
-YOTTA_API std::vector<AsyncArrival> async_arrivals(std::span<const double> seconds, int64_t count,
-                                                   Where where = Where::current());
+inline std::vector<AsyncArrival> async_arrivals(std::span<const double> seconds, int64_t count,
+                                                Where where = Where::current()) {
+  expect_worker_seconds(seconds, where);
+  std::vector<AsyncArrival> arrivals;
+  std::vector<int64_t> done(seconds.size()), fetched(seconds.size());
+  for (int64_t step = 0; step < count; ++step) {
+    size_t next = 0;
+    const auto end = [&](size_t i) { return static_cast<double>(done[i] + 1) * seconds[i]; };
+    for (size_t i = 1; i < seconds.size(); ++i)
+      if (end(i) < end(next)) next = i;
+    arrivals.push_back(
+        {static_cast<int>(next), end(next) - seconds[next], end(next), fetched[next], step});
+    ++done[next];
+    fetched[next] = step + 1;
+  }
+  return arrivals;
+}
 
 // The largest rate that shrinks w^2 c / 2 with gradients that are s steps old.
 inline double largest_stale_rate(double curvature, int64_t s) {
@@ -69,36 +93,5 @@ std::vector<double> play_async(const std::vector<AsyncArrival>& arrivals,
   }
   return weights;
 }
-
-// Throws unless these are workers' times: at least one, and each above 0.
-YOTTA_API void expect_worker_seconds(std::span<const double> seconds, Where where);
-
-#if YOTTA_BODIES_OF(parallel)
-void expect_worker_seconds(std::span<const double> seconds, Where where) {
-  for (const double each : seconds)
-    if (!(each > 0) || std::isinf(each))
-      fail(where, "a worker that needs {} seconds per gradient: give a finite number above 0",
-           each);
-  if (seconds.empty()) fail(where, "no workers; at least one computes gradients");
-}
-
-std::vector<AsyncArrival> async_arrivals(std::span<const double> seconds, int64_t count,
-                                         Where where) {
-  expect_worker_seconds(seconds, where);
-  std::vector<AsyncArrival> arrivals;
-  std::vector<int64_t> done(seconds.size()), fetched(seconds.size());
-  for (int64_t step = 0; step < count; ++step) {
-    size_t next = 0;
-    const auto end = [&](size_t i) { return static_cast<double>(done[i] + 1) * seconds[i]; };
-    for (size_t i = 1; i < seconds.size(); ++i)
-      if (end(i) < end(next)) next = i;
-    arrivals.push_back(
-        {static_cast<int>(next), end(next) - seconds[next], end(next), fetched[next], step});
-    ++done[next];
-    fetched[next] = step + 1;
-  }
-  return arrivals;
-}
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -48,9 +48,7 @@
 #include "yotta/comm/channel.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/chunks.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/elementwise.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -68,17 +66,6 @@ constexpr Reach reach_of(int p, Pieces pieces) {
 
 // multiply(first, rows) gets rows (n, C) of one rank, of which the first is number `first` of all.
 using WithPiece = std::function<void(int64_t first, const Tensor& rows)>;
-// shard (n, C), this rank's -> (N, C), all. Calls `multiply` for every rank's piece, its own first.
-YOTTA_API Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp,
-                                      Pieces pieces, const WithPiece& multiply);
-
-// multiply(first, n) returns this rank's part of n rows' sums, (n, C), which will be added to.
-using MakePiece = std::function<Tensor(int64_t first, int64_t n)>;
-// Calls it for every rank's rows, its own last -> (n, C), the sums of this rank's rows.
-YOTTA_API Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,
-                                          const MakePiece& multiply);
-
-#if YOTTA_BODIES_OF(parallel_layers)
 
 namespace detail {
 
@@ -105,8 +92,9 @@ class Hops {
 
 }  // namespace detail
 
-Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp, Pieces pieces,
-                            const WithPiece& multiply) {
+// shard (n, C), this rank's -> (N, C), all. Calls `multiply` for every rank's piece, its own first.
+inline Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp,
+                                   Pieces pieces, const WithPiece& multiply) {
   const int p = axis_size(tp), rank = axis_rank(tp);
   const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
   const Reach reach = reach_of(p, pieces);
@@ -129,8 +117,11 @@ Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& 
   return all;
 }
 
-Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,
-                                const MakePiece& multiply) {
+// multiply(first, n) returns this rank's part of n rows' sums, (n, C), which will be added to.
+using MakePiece = std::function<Tensor(int64_t first, int64_t n)>;
+// Calls it for every rank's rows, its own last -> (n, C), the sums of this rank's rows.
+inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,
+                                       const MakePiece& multiply) {
   const int p = axis_size(tp), rank = axis_rank(tp);
   const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
   const Reach reach = reach_of(p, pieces);
@@ -158,8 +149,6 @@ Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces
   // end of exercise 22.3
   return rightward;
 }
-
-#endif  // YOTTA_BODIES
 
 // ---- cost of one gather of N rows, with its matmul ----
 // What rank `rank` sends: what has come from so far away is passed on.
@@ -195,6 +184,7 @@ constexpr Sent scatter_in_pieces_sent(int p, int rank, int64_t N, int64_t row_by
   for (int far = 1; far <= reach.left; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
   return {p - 1, rows * row_bytes};
 }
+
 // Adding a piece that has arrived takes A.
 constexpr double matmul_scatter_seconds(int p, Pieces pieces, double M, double H, double A) {
   const Reach reach = reach_of(p, pieces);

@@ -25,50 +25,13 @@
 namespace yotta {
 
 // Whether the tokens are cut, and travel in pieces.
-YOTTA_API bool in_pieces(const Communicator& tp, const SequenceCut& cut);
-
-using Readers = std::vector<Linear*>;  // layers that read one x: q, k and v; gate and up
-
-// F: x (n, C) -> each reader's y (B, T, O).
-YOTTA_API std::vector<Tensor> async_forward(const Readers& readers, Tensor x,
-                                            const Communicator& tp, const SequenceCut& cut,
-                                            Saved& saved);
-// I: each reader's dy (B, T, O) -> dx (n, C), summed over readers and ranks.
-YOTTA_API Tensor async_backward(const Readers& readers, const std::vector<Tensor>& dys,
-                                const Communicator& tp, const SequenceCut& cut, Saved& saved);
-// W: gathers shard (n, C) again and adds all pieces but the last to the readers' gradients. The
-// last is left in `saved` as x and dy.
-YOTTA_API void async_weights(std::span<Layer* const> readers, const Tensor& shard,
-                             const Communicator& tp, const SequenceCut& cut, Saved& saved);
-
-// A layer that is cut by rows, as o and down are. F: x (B, T, I) -> y (n, O), where `sums` is the
-// layer's forward without what follows the sum over the ranks.
-using SumsOf = std::function<Tensor(const Tensor& rows, Saved& saved)>;
-YOTTA_API Tensor async_row_forward(Linear& layer, const SumsOf& sums, const Tensor& x,
-                                   const Communicator& tp, const SequenceCut& cut, Saved& saved);
-// I: dy (n, O) -> dx (B, T, I).
-YOTTA_API Tensor async_row_backward(Linear& layer, Tensor dy, const Communicator& tp,
-                                    const SequenceCut& cut, Saved& saved);
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-bool in_pieces(const Communicator& tp, const SequenceCut& cut) {
+inline bool in_pieces(const Communicator& tp, const SequenceCut& cut) {
   return cut.pieces != Pieces::none && cut.T > 0 && axis_size(tp) > 1;
 }
 
+using Readers = std::vector<Linear*>;  // layers that read one x: q, k and v; gate and up
+
 namespace detail {
-
-// The weight of a layer, and its bias if it has one.
-inline std::vector<ParameterPtr> parameters_of(Layer& layer) {
-  std::vector<ParameterPtr> all;
-  layer.add_parameters(all);
-  return all;
-}
-
-// Keeps rows for the way back as the layer would, in its weight's type.
-inline void keep_rows(Layer& layer, Saved& own, const char* slot, const Tensor& rows) {
-  own.keep(slot, as_type(rows, parameters_of(layer)[0]->value.dtype()));
-}
 
 // What `multiply` makes of all tokens' rows, (B, T, O) each, from x (n, C). x becomes (N, C).
 template <class Multiply>
@@ -89,10 +52,23 @@ std::vector<Tensor> multiply_gathered(Tensor& x, const Communicator& tp, const S
   return whole;
 }
 
+// The weight of a layer, and its bias if it has one.
+inline std::vector<ParameterPtr> parameters_of(Layer& layer) {
+  std::vector<ParameterPtr> all;
+  layer.add_parameters(all);
+  return all;
+}
+
+// Keeps rows for the way back as the layer would, in its weight's type.
+inline void keep_rows(Layer& layer, Saved& own, const char* slot, const Tensor& rows) {
+  own.keep(slot, as_type(rows, parameters_of(layer)[0]->value.dtype()));
+}
+
 }  // namespace detail
 
-std::vector<Tensor> async_forward(const Readers& readers, Tensor x, const Communicator& tp,
-                                  const SequenceCut& cut, Saved& saved) {
+// F: x (n, C) -> each reader's y (B, T, O).
+inline std::vector<Tensor> async_forward(const Readers& readers, Tensor x, const Communicator& tp,
+                                         const SequenceCut& cut, Saved& saved) {
   std::vector<Tensor> ys = detail::multiply_gathered(x, tp, cut, [&](const Tensor& rows) {
     std::vector<Tensor> made;
     Saved piece;
@@ -103,8 +79,9 @@ std::vector<Tensor> async_forward(const Readers& readers, Tensor x, const Commun
   return ys;
 }
 
-Tensor async_backward(const Readers& readers, const std::vector<Tensor>& dys,
-                      const Communicator& tp, const SequenceCut& cut, Saved& saved) {
+// I: each reader's dy (B, T, O) -> dx (n, C), summed over readers and ranks.
+inline Tensor async_backward(const Readers& readers, const std::vector<Tensor>& dys,
+                             const Communicator& tp, const SequenceCut& cut, Saved& saved) {
   std::vector<Tensor> rows;
   for (const Tensor& dy : dys) rows.push_back(as_rows(dy));
   for (size_t i = 0; i < readers.size(); ++i)
@@ -118,8 +95,10 @@ Tensor async_backward(const Readers& readers, const std::vector<Tensor>& dys,
   });
 }
 
-void async_weights(std::span<Layer* const> readers, const Tensor& shard, const Communicator& tp,
-                   const SequenceCut& cut, Saved& saved) {
+// W: gathers shard (n, C) again and adds all pieces but the last to the readers' gradients. The
+// last is left in `saved` as x and dy.
+inline void async_weights(std::span<Layer* const> readers, const Tensor& shard,
+                          const Communicator& tp, const SequenceCut& cut, Saved& saved) {
   const int64_t N = all_tokens(shard.dim(0), tp.size(), tp.rank(), cut.T);
   int to_come = tp.size();
   all_gather_in_pieces(shard, N, tp, cut.pieces, [&](int64_t first, const Tensor& x) {
@@ -139,8 +118,11 @@ void async_weights(std::span<Layer* const> readers, const Tensor& shard, const C
   });
 }
 
-Tensor async_row_forward(Linear& layer, const SumsOf& sums, const Tensor& x, const Communicator& tp,
-                         const SequenceCut& cut, Saved& saved) {
+// A layer that is cut by rows, as o and down are. F: x (B, T, I) -> y (n, O), where `sums` is the
+// layer's forward without what follows the sum over the ranks.
+using SumsOf = std::function<Tensor(const Tensor& rows, Saved& saved)>;
+inline Tensor async_row_forward(Linear& layer, const SumsOf& sums, const Tensor& x,
+                                const Communicator& tp, const SequenceCut& cut, Saved& saved) {
   const Tensor rows = as_rows(x);
   detail::keep_rows(layer, saved, "x", rows);
   return reduce_scatter_in_pieces(rows.dim(0), tp, cut.pieces, [&](int64_t first, int64_t n) {
@@ -149,8 +131,9 @@ Tensor async_row_forward(Linear& layer, const SumsOf& sums, const Tensor& x, con
   });
 }
 
-Tensor async_row_backward(Linear& layer, Tensor dy, const Communicator& tp, const SequenceCut& cut,
-                          Saved& saved) {
+// I: dy (n, O) -> dx (B, T, I).
+inline Tensor async_row_backward(Linear& layer, Tensor dy, const Communicator& tp,
+                                 const SequenceCut& cut, Saved& saved) {
   const std::vector<Tensor> dx = detail::multiply_gathered(dy, tp, cut, [&](const Tensor& rows) {
     Saved piece;
     return std::vector<Tensor>{layer.Linear::backward_input(rows, piece)};
@@ -158,7 +141,5 @@ Tensor async_row_backward(Linear& layer, Tensor dy, const Communicator& tp, cons
   detail::keep_rows(layer, saved, "dy", dy);
   return dx[0];
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -22,47 +22,15 @@
 
 #include <span>
 
-#include "yotta/nn/positions.hpp"
-#include "yotta/parallel/ring_attention.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/narrow.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/nn/positions.hpp"
+#include "yotta/parallel/ring_attention.hpp"
 
 namespace yotta {
 
 // Throws unless T tokens cut into the chunks that `ranks` ranks need.
-YOTTA_API void expect_chunks(int64_t T, int ranks, Where where);
-
-// The positions of rank `rank`'s columns in the sequence of T tokens.
-YOTTA_API Positions context_positions(int64_t T, int ranks, int rank,
-                                      ChunkOrder order = ChunkOrder::zigzag,
-                                      Where where = Where::current());
-YOTTA_API Positions context_positions(int64_t T, const Communicator& cp,
-                                      ChunkOrder order = ChunkOrder::zigzag,
-                                      Where where = Where::current());
-
-// Rank `rank`'s columns of x (B, T, ...): (B, T/cp, ...). Of any type: token ids, targets,
-// activations.
-YOTTA_API Tensor context_shard(const Tensor& x, int ranks, int rank,
-                               ChunkOrder order = ChunkOrder::zigzag,
-                               Where where = Where::current());
-YOTTA_API Tensor context_shard(const Tensor& x, const Communicator& cp,
-                               ChunkOrder order = ChunkOrder::zigzag,
-                               Where where = Where::current());
-
-// The way back: x (B, T, ...) from the shards (B, T/cp, ...) of all ranks, by rank.
-YOTTA_API Tensor context_unshard(std::span<const Tensor> shards,
-                                 ChunkOrder order = ChunkOrder::zigzag,
-                                 Where where = Where::current());
-// The same by all ranks of cp together, from each one's own shard.
-YOTTA_API Tensor context_gather(const Tensor& shard, const Communicator& cp,
-                                ChunkOrder order = ChunkOrder::zigzag,
-                                Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-void expect_chunks(int64_t T, int ranks, Where where) {
+inline void expect_chunks(int64_t T, int ranks, Where where) {
   const int64_t chunks = chunks_each(ranks) * ranks, below = T - T % chunks;
   if (T % chunks != 0)
     fail(where,
@@ -71,17 +39,25 @@ void expect_chunks(int64_t T, int ranks, Where where) {
          T, chunks, ranks, below > 0 ? std::to_string(below) + " or " : "", below + chunks);
 }
 
-Positions context_positions(int64_t T, int ranks, int rank, ChunkOrder order, Where where) {
+// The positions of rank `rank`'s columns in the sequence of T tokens.
+inline Positions context_positions(int64_t T, int ranks, int rank,
+                                   ChunkOrder order = ChunkOrder::zigzag,
+                                   Where where = Where::current()) {
   expect_chunks(T, ranks, where);
   const int64_t n = T / (chunks_each(ranks) * ranks), first = chunk_of(ranks, rank, 0, order) * n;
   if (ranks == 1 || order == ChunkOrder::contiguous) return first;
   return {first, chunk_of(ranks, rank, 1, order) * n};
 }
-Positions context_positions(int64_t T, const Communicator& cp, ChunkOrder order, Where where) {
+inline Positions context_positions(int64_t T, const Communicator& cp,
+                                   ChunkOrder order = ChunkOrder::zigzag,
+                                   Where where = Where::current()) {
   return context_positions(T, axis_size(cp), axis_rank(cp), order, where);
 }
 
-Tensor context_shard(const Tensor& x, int ranks, int rank, ChunkOrder order, Where where) {
+// Rank `rank`'s columns of x (B, T, ...): (B, T/cp, ...). Of any type: token ids, targets,
+// activations.
+inline Tensor context_shard(const Tensor& x, int ranks, int rank,
+                            ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
   const int64_t T = x.dim(1, where);
   expect_chunks(T, ranks, where);
   const int64_t n = T / (chunks_each(ranks) * ranks);
@@ -92,11 +68,14 @@ Tensor context_shard(const Tensor& x, int ranks, int rank, ChunkOrder order, Whe
   }
   return cat(chunks, 1, where);
 }
-Tensor context_shard(const Tensor& x, const Communicator& cp, ChunkOrder order, Where where) {
+inline Tensor context_shard(const Tensor& x, const Communicator& cp,
+                            ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
   return context_shard(x, axis_size(cp), axis_rank(cp), order, where);
 }
 
-Tensor context_unshard(std::span<const Tensor> shards, ChunkOrder order, Where where) {
+// The way back: x (B, T, ...) from the shards (B, T/cp, ...) of all ranks, by rank.
+inline Tensor context_unshard(std::span<const Tensor> shards, ChunkOrder order = ChunkOrder::zigzag,
+                              Where where = Where::current()) {
   const int ranks = static_cast<int>(shards.size());
   std::vector<Tensor> chunks(static_cast<size_t>(chunks_each(ranks) * ranks));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -109,7 +88,10 @@ Tensor context_unshard(std::span<const Tensor> shards, ChunkOrder order, Where w
   return cat(chunks, 1, where);
 }
 
-Tensor context_gather(const Tensor& shard, const Communicator& cp, ChunkOrder order, Where where) {
+// The same by all ranks of cp together, from each one's own shard.
+inline Tensor context_gather(const Tensor& shard, const Communicator& cp,
+                             ChunkOrder order = ChunkOrder::zigzag,
+                             Where where = Where::current()) {
   const int ranks = axis_size(cp);
   if (ranks == 1) return shard;
   Tensor all = empty_beside(shard, {ranks * shard.numel()}, shard.dtype(), where);
@@ -120,7 +102,5 @@ Tensor context_gather(const Tensor& shard, const Communicator& cp, ChunkOrder or
         all.rows(rank * shard.numel(), (rank + 1) * shard.numel()).reshape(shard.shape()));
   return context_unshard(shards, order, where);
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

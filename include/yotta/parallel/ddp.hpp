@@ -33,10 +33,8 @@
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/parameter.hpp"
-#if YOTTA_BODIES_OF(parallel)
 #include "yotta/core/random.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/nn/parameter.hpp"
 
 namespace yotta {
 
@@ -58,15 +56,42 @@ constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
 }
 
 // Gives every rank the weights of rank 0, so that all start from the same model.
-YOTTA_API void broadcast_parameters(Parameters parameters, const Communicator& comm);
+inline void broadcast_parameters(Parameters parameters, const Communicator& comm) {
+  for (const ParameterPtr& each : parameters)
+    if (each->value.device() != Device::meta)  // shapes without numbers
+      comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
+}
 
 // Naive: after backward, one all_reduce per parameter.
-YOTTA_API void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op);
+inline void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op) {
+  // exercise 13.2: warm-up, reduce every gradient over the ranks of comm with the given operation
+  for (const ParameterPtr& each : parameters)
+    comm.all_reduce(each->gradient(), op, {.label = "ddp.gradients"});
+  // end of exercise 13.2
+}
 
 // Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one shard
 // of the data, p times over, and no loss curve shows it.
-YOTTA_API void check_ranks_differ(const Tensor& ids, const Communicator& comm,
-                                  Where where = Where::current());
+inline void check_ranks_differ(const Tensor& ids, const Communicator& comm,
+                               Where where = Where::current()) {
+  const auto* text = static_cast<const char*>(ids.raw());
+  const uint64_t hash = hash_name({text, static_cast<size_t>(ids.nbytes())});
+  const std::vector<int64_t> mine = {static_cast<int64_t>(hash)};
+  std::vector<int64_t> all(static_cast<size_t>(comm.size()));
+  comm.all_gather(all, mine, {.label = "ddp.check"});
+  for (size_t a = 0; a < all.size(); ++a)
+    for (size_t b = a + 1; b < all.size(); ++b)
+      if (all[a] == all[b])
+        fail(where,
+             "ranks {} and {} saw identical tokens: each rank must take its own shard of the batch "
+             "(is the rank in the sampler's index?)",
+             a, b);
+}
+
+// Bytes of the gradient of a parameter. Gradients of 16-bit weights are f32.
+inline int64_t gradient_bytes(const Parameter& of) {
+  return of.value.numel() * std::max<int64_t>(4, bytes_of(of.value.dtype()));
+}
 
 // Bytes that all p ranks together send to reduce gradients of G bytes: p times 2(p-1)/p G.
 constexpr int64_t ddp_bytes_sent_by_all(int64_t ranks, int64_t gradient_bytes) {
@@ -83,17 +108,50 @@ struct Bucket {
   Work work;        // what `launch` started; waited for in finish()
 };
 
-// Bytes of the gradient of a parameter. Gradients of 16-bit weights are f32.
-inline int64_t gradient_bytes(const Parameter& of) {
-  return of.value.numel() * std::max<int64_t>(4, bytes_of(of.value.dtype()));
-}
-
 // Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
 // holds up to `bucket_bytes` of gradients, and at least one parameter.
-YOTTA_API std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes);
+inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
+  std::deque<Bucket> buckets;
+  // exercise 13.3: fill buckets, each of one dtype, in reverse order
+  int64_t filled = 0;
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const ParameterPtr& each = parameters[i];
+    const int64_t bytes = gradient_bytes(*each);
+    const bool fits = !buckets.empty() && filled + bytes <= bucket_bytes &&
+                      buckets.back().parameters.front()->value.dtype() == each->value.dtype();
+    if (!fits) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().parameters.push_back(each);
+    filled += bytes;
+  }
+  // end of exercise 13.3
+  return buckets;
+}
+
 // Makes the gradients of a bucket views of one flat tensor, values kept. make_buckets does both.
-YOTTA_API void flatten_gradients(Bucket& bucket);
-YOTTA_API std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes);
+inline void flatten_gradients(Bucket& bucket) {
+  const MemoryScope memory(MemoryKind::gradients);
+  // exercise 13.4: make bucket.flat, and let each gradient be a view of its part
+  int64_t size = 0;
+  for (const ParameterPtr& each : bucket.parameters) size += each->gradient().numel();
+  bucket.flat = Tensor::zeros({size}, bucket.parameters.front()->grad.dtype());
+  int64_t begin = 0;
+  for (const ParameterPtr& each : bucket.parameters) {
+    const int64_t end = begin + each->grad.numel();
+    Tensor view = bucket.flat.rows(begin, end).reshape(each->grad.shape());
+    view.copy_from(each->grad);
+    each->grad = view;
+    begin = end;
+  }
+  // end of exercise 13.4
+}
+inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
+  std::deque<Bucket> buckets = cut_into_buckets(parameters, bucket_bytes);
+  for (Bucket& bucket : buckets) flatten_gradients(bucket);
+  return buckets;
+}
 
 // The buckets of one rank, and which of them have left. `launch` starts to sum a bucket over the
 // ranks: DDP by an all_reduce, ZeRO by a reduce_scatter (zero.hpp).
@@ -101,16 +159,40 @@ class GradientBuckets {
  public:
   using Launch = std::function<Work(Bucket&)>;  // starts to sum this bucket
 
-  YOTTA_API GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap = true);
+  GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap = true)
+      : buckets_(std::move(buckets)), launch_(std::move(launch)), overlap_(overlap) {
+    for (Bucket& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
+  }
 
   // Backward calls this when a gradient of the bucket is complete: when every layer that uses the
   // parameter has added its own (on_grad_ready in nn/parameter.hpp). Launches every bucket whose
   // turn has come. All ranks must launch in the same order, but backward may finish gradients in
   // another, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
-  YOTTA_API void on_gradient_ready(Bucket& bucket);
+  void on_gradient_ready(Bucket& bucket) {
+    // exercise 13.5: count the bucket's gradients down and launch every bucket whose turn has come
+    if (!syncing_) return;
+    if (bucket.missing == 0)
+      fail(Where::current(),
+           "a gradient became final twice before finish(): call finish() after each backward, or "
+           "run all microbatches but the last under no_sync()");
+    --bucket.missing;
+    if (!overlap_) return;
+    while (launched_ < std::ssize(buckets_) && next().missing == 0) launch_next();
+    // end of exercise 13.5
+  }
+
   // After backward: launches what has not left yet (a parameter that this batch did not use was
   // never ready; its zeros are added like any other), and waits for everything.
-  YOTTA_API void finish();
+  void finish() {
+    // exercise 13.6: launch what is left, wait for every bucket, and be ready for the next backward
+    while (launched_ < std::ssize(buckets_)) launch_next();
+    for (Bucket& bucket : buckets_) {
+      bucket.work.wait();
+      bucket.missing = static_cast<int>(bucket.parameters.size());
+    }
+    launched_ = 0;
+    // end of exercise 13.6
+  }
 
   // While syncing is off, gradients only add up locally.
   void set_syncing(bool on) { syncing_ = on; }
@@ -120,7 +202,10 @@ class GradientBuckets {
 
  private:
   Bucket& next() { return buckets_[static_cast<size_t>(launched_)]; }
-  YOTTA_API void launch_next();
+  void launch_next() {
+    next().work = launch_(next());
+    ++launched_;
+  }
 
   std::deque<Bucket> buckets_;  // a deque: callbacks hold addresses of its elements
   Launch launch_;
@@ -139,9 +224,25 @@ struct DdpOptions {
 
 class Ddp {
  public:
-  YOTTA_API Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm,
-                DdpOptions options = {});
-  YOTTA_API ~Ddp();
+  Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm, DdpOptions options = {})
+      : parameters_(std::move(parameters)),
+        comm_(comm),
+        options_(options),
+        buckets_(
+            make_buckets(parameters_, options.bucket_bytes),
+            [this](Bucket& bucket) {
+              return comm_.all_reduce_async(bucket.flat, options_.op,
+                                            options_.comm.labelled("ddp.gradients"));
+            },
+            options.overlap) {
+    broadcast_parameters(parameters_, comm_);
+    for (Bucket& bucket : buckets_.all())
+      for (const ParameterPtr& each : bucket.parameters)
+        each->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
+  }
+  ~Ddp() {
+    for (const ParameterPtr& each : parameters_) each->on_grad_ready = nullptr;
+  }
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
@@ -169,132 +270,5 @@ class Ddp {
   DdpOptions options_;
   GradientBuckets buckets_;
 };
-
-#if YOTTA_BODIES_OF(parallel)
-void broadcast_parameters(Parameters parameters, const Communicator& comm) {
-  for (const ParameterPtr& each : parameters)
-    if (each->value.device() != Device::meta)  // shapes without numbers
-      comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
-}
-
-void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op) {
-  // exercise 13.2: warm-up, reduce every gradient over the ranks of comm with the given operation
-  for (const ParameterPtr& each : parameters)
-    comm.all_reduce(each->gradient(), op, {.label = "ddp.gradients"});
-  // end of exercise 13.2
-}
-
-std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
-  std::deque<Bucket> buckets;
-  // exercise 13.3: fill buckets, each of one dtype, in reverse order
-  int64_t filled = 0;
-  for (size_t i = parameters.size(); i-- > 0;) {
-    const ParameterPtr& each = parameters[i];
-    const int64_t bytes = gradient_bytes(*each);
-    const bool fits = !buckets.empty() && filled + bytes <= bucket_bytes &&
-                      buckets.back().parameters.front()->value.dtype() == each->value.dtype();
-    if (!fits) {
-      buckets.emplace_back();
-      filled = 0;
-    }
-    buckets.back().parameters.push_back(each);
-    filled += bytes;
-  }
-  // end of exercise 13.3
-  return buckets;
-}
-
-void flatten_gradients(Bucket& bucket) {
-  const MemoryScope memory(MemoryKind::gradients);
-  // exercise 13.4: make bucket.flat, and let each gradient be a view of its part
-  int64_t size = 0;
-  for (const ParameterPtr& each : bucket.parameters) size += each->gradient().numel();
-  bucket.flat = Tensor::zeros({size}, bucket.parameters.front()->grad.dtype());
-  int64_t begin = 0;
-  for (const ParameterPtr& each : bucket.parameters) {
-    const int64_t end = begin + each->grad.numel();
-    Tensor view = bucket.flat.rows(begin, end).reshape(each->grad.shape());
-    view.copy_from(each->grad);
-    each->grad = view;
-    begin = end;
-  }
-  // end of exercise 13.4
-}
-
-std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
-  std::deque<Bucket> buckets = cut_into_buckets(parameters, bucket_bytes);
-  for (Bucket& bucket : buckets) flatten_gradients(bucket);
-  return buckets;
-}
-
-GradientBuckets::GradientBuckets(std::deque<Bucket> buckets, Launch launch, bool overlap)
-    : buckets_(std::move(buckets)), launch_(std::move(launch)), overlap_(overlap) {
-  for (Bucket& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
-}
-
-void GradientBuckets::on_gradient_ready(Bucket& bucket) {
-  // exercise 13.5: count the bucket's gradients down and launch every bucket whose turn has come
-  if (!syncing_) return;
-  if (bucket.missing == 0)
-    fail(Where::current(),
-         "a gradient became final twice before finish(): call finish() after each backward, or "
-         "run all microbatches but the last under no_sync()");
-  --bucket.missing;
-  if (!overlap_) return;
-  while (launched_ < std::ssize(buckets_) && next().missing == 0) launch_next();
-  // end of exercise 13.5
-}
-
-void GradientBuckets::finish() {
-  // exercise 13.6: launch what is left, wait for every bucket, and be ready for the next backward
-  while (launched_ < std::ssize(buckets_)) launch_next();
-  for (Bucket& bucket : buckets_) {
-    bucket.work.wait();
-    bucket.missing = static_cast<int>(bucket.parameters.size());
-  }
-  launched_ = 0;
-  // end of exercise 13.6
-}
-
-void GradientBuckets::launch_next() {
-  next().work = launch_(next());
-  ++launched_;
-}
-
-Ddp::Ddp(std::vector<ParameterPtr> parameters, const Communicator& comm, DdpOptions options)
-    : parameters_(std::move(parameters)),
-      comm_(comm),
-      options_(options),
-      buckets_(
-          make_buckets(parameters_, options.bucket_bytes),
-          [this](Bucket& bucket) {
-            return comm_.all_reduce_async(bucket.flat, options_.op,
-                                          options_.comm.labelled("ddp.gradients"));
-          },
-          options.overlap) {
-  broadcast_parameters(parameters_, comm_);
-  for (Bucket& bucket : buckets_.all())
-    for (const ParameterPtr& each : bucket.parameters)
-      each->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
-}
-Ddp::~Ddp() {
-  for (const ParameterPtr& each : parameters_) each->on_grad_ready = nullptr;
-}
-
-void check_ranks_differ(const Tensor& ids, const Communicator& comm, Where where) {
-  const auto* text = static_cast<const char*>(ids.raw());
-  const uint64_t hash = hash_name({text, static_cast<size_t>(ids.nbytes())});
-  const std::vector<int64_t> mine = {static_cast<int64_t>(hash)};
-  std::vector<int64_t> all(static_cast<size_t>(comm.size()));
-  comm.all_gather(all, mine, {.label = "ddp.check"});
-  for (size_t a = 0; a < all.size(); ++a)
-    for (size_t b = a + 1; b < all.size(); ++b)
-      if (all[a] == all[b])
-        fail(where,
-             "ranks {} and {} saw identical tokens: each rank must take its own shard of the batch "
-             "(is the rank in the sampler's index?)",
-             a, b);
-}
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -50,11 +50,45 @@ struct DilocoOptions {
 };
 
 // Throws unless workers can average in this way.
-YOTTA_API void check_options(const DilocoOptions& options, Where where = Where::current());
+inline void check_options(const DilocoOptions& o, Where where = Where::current()) {
+  const auto is_share = [](double x) { return x >= 0 && x < 1; };
+  if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
+  if (o.fragments < 1 || o.fragments > o.inner)
+    fail(where, "{} fragments of {} inner steps: give 1 to {}", o.fragments, o.inner, o.inner);
+  if (o.overlap < 0 || o.overlap >= o.inner)
+    fail(where, "an overlap of {} steps in rounds of {}: give 0 to {}", o.overlap, o.inner,
+         o.inner - 1);
+  if (!is_outer_rate(o.learning_rate) || !is_share(o.momentum) || !is_share(o.keep))
+    fail(where,
+         "an outer rate of {}, a momentum of {}, a share of {} that stays: the rate is above 0 and "
+         "finite, "
+         "the others are from 0 to below 1",
+         o.learning_rate, o.momentum, o.keep);
+  if (o.bits != 0 && o.bits != 8 && o.bits != 4)
+    fail(where, "outer gradients of {} bits; there are 8 and 4, and 0 for those of the weights",
+         o.bits);
+}
 
 // One outer step, to `mean` (n) and beyond: changes `outer` (n) and `momentum` (n).
-YOTTA_API void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
-                          const DilocoOptions& options);
+inline void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
+                       const DilocoOptions& o) {
+  const auto n = static_cast<double>(mean.numel()), bytes = static_cast<double>(mean.nbytes());
+  charge({"outer_step", mean.dtype(), 8 * n, 3 * bytes, 2 * bytes});
+  if (mean.device() == Device::meta) return;
+  visit_real(mean.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
+    Real *const w = outer.data<Real>(), *const v = momentum.data<Real>();
+    const Real* const m = mean.data<Real>();
+    const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
+    for (int64_t i = 0; i < mean.numel(); ++i) {
+      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
+      // momentum nothing but the mean is left, to the last bit
+      const Real gradient = w[i] - m[i];
+      v[i] = mu * v[i] + gradient;
+      w[i] = m[i] + (1 - rate) * gradient - rate * mu * v[i];  // = w - rate (gradient + mu v)
+      // end of exercise 31.3
+    }
+  });
+}
 
 // Sequences [begin, end) of a step's batch, and their number relative to the mean over the workers.
 struct WorkerShare {
@@ -85,99 +119,7 @@ constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
 
 // x (n) becomes the mean over the ranks of `channel`, each counted with its weight. Every number
 // travels twice, packed with `bits`: to the rank that averages its chunk, and from there to all.
-YOTTA_API void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost);
-
-// Bytes that all k workers send for one mean of n numbers: of `width` bytes each, and a weight, by
-// the ring; or packed.
-constexpr int64_t mean_bytes_sent(int64_t k, int64_t n, int64_t width) {
-  return k == 1 ? 0 : 2 * (k - 1) * (n + 1) * width;
-}
-constexpr int64_t packed_mean_bytes_sent(int64_t k, int64_t n, int bits) {
-  int64_t bytes = 0;
-  for (int64_t chunk = 0; chunk < k; ++chunk)
-    bytes += (k - 1) * (message_bytes(chunk_count(n, k, chunk), bits) +
-                        packed_bytes(chunk_count(n, k, chunk), bits));
-  return bytes;
-}
-
-class Diloco {
- public:
-  // All workers start from the weights of rank `from`. `inner` must outlive this. A new process
-  // joins so: it makes this while the others call meet(), all with the same `from`.
-  YOTTA_API Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options = {},
-                   int from = 0, Where where = Where::current());
-  Diloco(const Diloco&) = delete;
-  Diloco& operator=(const Diloco&) = delete;
-
-  // After each inner step. `weight`: the tokens of this worker's step, as a share of the mean
-  // worker's: 1 where all have the same. Returns whether the weights have changed.
-  YOTTA_API bool after_step(double weight = 1);
-  // For the end of a run: waits for the mean that is on its way, then averages what was trained
-  // since.
-  YOTTA_API void synchronise();
-
-  // Workers come or go, while no mean is on its way. All ranks of `present` call: those that are
-  // new get weights and outer state from its rank `from`, which is not.
-  YOTTA_API void meet(const Communicator& present, int from, Where where = Where::current());
-
-  // For checkpoints: sets the counts of steps and means. With the fragments restored as well,
-  // training goes on from there.
-  std::deque<OuterFragment>& fragments() { return fragments_; }
-  int64_t steps() const { return steps_; }
-  int64_t means() const { return means_; }
-  void go_on_from(int64_t steps, int64_t means) { steps_ = steps, means_ = means; }
-
- private:
-  YOTTA_API void send(OuterFragment& fragment);
-  YOTTA_API void arrive(OuterFragment& fragment);
-
-  DilocoOptions options_;
-  Communicator workers_;
-  std::deque<OuterFragment> fragments_;
-  int64_t steps_ = 0;
-  int64_t means_ = -1;  // that have arrived; -1: this worker has met nobody yet
-};
-
-#if YOTTA_BODIES_OF(parallel)
-void check_options(const DilocoOptions& o, Where where) {
-  const auto is_share = [](double x) { return x >= 0 && x < 1; };
-  if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
-  if (o.fragments < 1 || o.fragments > o.inner)
-    fail(where, "{} fragments of {} inner steps: give 1 to {}", o.fragments, o.inner, o.inner);
-  if (o.overlap < 0 || o.overlap >= o.inner)
-    fail(where, "an overlap of {} steps in rounds of {}: give 0 to {}", o.overlap, o.inner,
-         o.inner - 1);
-  if (!is_outer_rate(o.learning_rate) || !is_share(o.momentum) || !is_share(o.keep))
-    fail(where,
-         "an outer rate of {}, a momentum of {}, a share of {} that stays: the rate is above 0 and "
-         "finite, "
-         "the others are from 0 to below 1",
-         o.learning_rate, o.momentum, o.keep);
-  if (o.bits != 0 && o.bits != 8 && o.bits != 4)
-    fail(where, "outer gradients of {} bits; there are 8 and 4, and 0 for those of the weights",
-         o.bits);
-}
-
-void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const DilocoOptions& o) {
-  const auto n = static_cast<double>(mean.numel()), bytes = static_cast<double>(mean.nbytes());
-  charge({"outer_step", mean.dtype(), 8 * n, 3 * bytes, 2 * bytes});
-  if (mean.device() == Device::meta) return;
-  visit_real(mean.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-    Real *const w = outer.data<Real>(), *const v = momentum.data<Real>();
-    const Real* const m = mean.data<Real>();
-    const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
-    for (int64_t i = 0; i < mean.numel(); ++i) {
-      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
-      // momentum nothing but the mean is left, to the last bit
-      const Real gradient = w[i] - m[i];
-      v[i] = mu * v[i] + gradient;
-      w[i] = m[i] + (1 - rate) * gradient - rate * mu * v[i];  // = w - rate (gradient + mu v)
-      // end of exercise 31.3
-    }
-  });
-}
-
-void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
+inline void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
   const int p = channel.size(), rank = channel.rank();
   Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
   // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
@@ -199,99 +141,138 @@ void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& 
   // end of exercise 31.4
 }
 
-Diloco::Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options, int from,
-               Where where)
-    : options_(options), workers_(workers) {
-  check_options(options, where);
-  fragments_ = cut_into_fragments(inner.slots(), options.fragments, where);
-  meet(workers, from, where);
+// Bytes that all k workers send for one mean of n numbers: of `width` bytes each, and a weight, by
+// the ring; or packed.
+constexpr int64_t mean_bytes_sent(int64_t k, int64_t n, int64_t width) {
+  return k == 1 ? 0 : 2 * (k - 1) * (n + 1) * width;
+}
+constexpr int64_t packed_mean_bytes_sent(int64_t k, int64_t n, int bits) {
+  int64_t bytes = 0;
+  for (int64_t chunk = 0; chunk < k; ++chunk)
+    bytes += (k - 1) * (message_bytes(chunk_count(n, k, chunk), bits) +
+                        packed_bytes(chunk_count(n, k, chunk), bits));
+  return bytes;
 }
 
-bool Diloco::after_step(double weight) {
-  const int64_t means = means_;
-  ++steps_;
-  for (OuterFragment& fragment : fragments_) {
-    fragment.weight += weight;
-    ++fragment.steps;
-    if (fragment.left > 0 && --fragment.left == 0) arrive(fragment);
+class Diloco {
+ public:
+  // All workers start from the weights of rank `from`. `inner` must outlive this. A new process
+  // joins so: it makes this while the others call meet(), all with the same `from`.
+  Diloco(Optimizer& inner, const Communicator& workers, DilocoOptions options = {}, int from = 0,
+         Where where = Where::current())
+      : options_(options), workers_(workers) {
+    check_options(options, where);
+    fragments_ = cut_into_fragments(inner.slots(), options.fragments, where);
+    meet(workers, from, where);
   }
-  const int due = fragment_due(steps_, options_.inner, options_.fragments);
-  if (due >= 0) {
-    OuterFragment& fragment = fragments_[static_cast<size_t>(due)];
-    send(fragment);
-    fragment.left = options_.overlap;
-    if (fragment.left == 0) arrive(fragment);
-  }
-  return means_ != means;
-}
+  Diloco(const Diloco&) = delete;
+  Diloco& operator=(const Diloco&) = delete;
 
-void Diloco::send(OuterFragment& fragment) {
-  const MemoryScope memory(MemoryKind::buffers);
-  const DeviceScope device(fragment.outer.device());
-  const double weight = fragment.weight / static_cast<double>(fragment.steps);
-  const int64_t n = fragment.size();
-  fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
-  // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
-  fragment.copy_weights(fragment.moving);
-  if (options_.bits > 0) {
-    combine(fragment.moving, -1, fragment.outer, 1);
-    fragment.work = workers_.collective_async("diloco.mean", [&fragment, weight, this](Channel& c) {
-      quantised_mean(c, fragment.moving, weight, options_.bits, fragment.lost);
-    });
-  } else {
-    fragment.moving.rows(n, n + 1).fill(1);
-    combine(fragment.moving, weight, fragment.moving, 0);
-    fragment.work = workers_.all_reduce_async(fragment.moving, ReduceOp::sum,
-                                              options_.comm.labelled("diloco.mean"));
-  }
-  // end of exercise 31.5
-  fragment.weight = 0;
-  fragment.steps = 0;
-}
-
-void Diloco::arrive(OuterFragment& fragment) {
-  fragment.work.wait();
-  fragment.left = 0;
-  // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
-  Tensor mean = fragment.moving.rows(0, fragment.size());
-  if (options_.bits > 0) {
-    combine(mean, -1, fragment.outer, 1);
-  } else if (mean.device() != Device::meta) {
-    combine(mean, 1 / fragment.moving.item({fragment.size()}), mean, 0);
-  }
-  outer_step(fragment.outer, fragment.momentum, mean, options_);
-  fragment.set_weights(options_.keep);
-  // end of exercise 31.6
-  fragment.moving = {};
-  ++means_;
-}
-
-void Diloco::synchronise() {
-  for (OuterFragment& fragment : fragments_)
-    if (fragment.left > 0) arrive(fragment);
-  for (OuterFragment& fragment : fragments_) {
-    if (fragment.steps > 0) send(fragment), arrive(fragment);
-    fragment.set_weights(0);
-  }
-}
-
-void Diloco::meet(const Communicator& present, int from, Where where) {
-  std::vector<int64_t> at = {steps_, std::max<int64_t>(means_, 0)};
-  present.broadcast(at, from, {.label = "diloco.meet"});
-  const bool is_new = at[1] != means_;
-  for (OuterFragment& fragment : fragments_) {
-    if (fragment.left > 0)
-      fail(where, "a mean is on its way: call synchronise() before workers come or go");
-    if (fragment.outer.device() != Device::meta) {
-      present.broadcast(fragment.outer, from, {.label = "diloco.meet"});
-      present.broadcast(fragment.momentum, from, {.label = "diloco.meet"});
+  // After each inner step. `weight`: the tokens of this worker's step, as a share of the mean
+  // worker's: 1 where all have the same. Returns whether the weights have changed.
+  bool after_step(double weight = 1) {
+    const int64_t means = means_;
+    ++steps_;
+    for (OuterFragment& fragment : fragments_) {
+      fragment.weight += weight;
+      ++fragment.steps;
+      if (fragment.left > 0 && --fragment.left == 0) arrive(fragment);
     }
-    if (is_new) fragment.begin_again();
-    if (options_.bits > 0 && options_.feedback) fragment.forget_lost(present);
+    const int due = fragment_due(steps_, options_.inner, options_.fragments);
+    if (due >= 0) {
+      OuterFragment& fragment = fragments_[static_cast<size_t>(due)];
+      send(fragment);
+      fragment.left = options_.overlap;
+      if (fragment.left == 0) arrive(fragment);
+    }
+    return means_ != means;
   }
-  steps_ = at[0], means_ = at[1];
-  workers_ = present;
-}
-#endif  // YOTTA_BODIES
+
+  // For the end of a run: waits for the mean that is on its way, then averages what was trained
+  // since.
+  void synchronise() {
+    for (OuterFragment& fragment : fragments_)
+      if (fragment.left > 0) arrive(fragment);
+    for (OuterFragment& fragment : fragments_) {
+      if (fragment.steps > 0) send(fragment), arrive(fragment);
+      fragment.set_weights(0);
+    }
+  }
+
+  // Workers come or go, while no mean is on its way. All ranks of `present` call: those that are
+  // new get weights and outer state from its rank `from`, which is not.
+  void meet(const Communicator& present, int from, Where where = Where::current()) {
+    std::vector<int64_t> at = {steps_, std::max<int64_t>(means_, 0)};
+    present.broadcast(at, from, {.label = "diloco.meet"});
+    const bool is_new = at[1] != means_;
+    for (OuterFragment& fragment : fragments_) {
+      if (fragment.left > 0)
+        fail(where, "a mean is on its way: call synchronise() before workers come or go");
+      if (fragment.outer.device() != Device::meta) {
+        present.broadcast(fragment.outer, from, {.label = "diloco.meet"});
+        present.broadcast(fragment.momentum, from, {.label = "diloco.meet"});
+      }
+      if (is_new) fragment.begin_again();
+      if (options_.bits > 0 && options_.feedback) fragment.forget_lost(present);
+    }
+    steps_ = at[0], means_ = at[1];
+    workers_ = present;
+  }
+
+  // For checkpoints: sets the counts of steps and means. With the fragments restored as well,
+  // training goes on from there.
+  std::deque<OuterFragment>& fragments() { return fragments_; }
+  int64_t steps() const { return steps_; }
+  int64_t means() const { return means_; }
+  void go_on_from(int64_t steps, int64_t means) { steps_ = steps, means_ = means; }
+
+ private:
+  void send(OuterFragment& fragment) {
+    const MemoryScope memory(MemoryKind::buffers);
+    const DeviceScope device(fragment.outer.device());
+    const double weight = fragment.weight / static_cast<double>(fragment.steps);
+    const int64_t n = fragment.size();
+    fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
+    // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
+    fragment.copy_weights(fragment.moving);
+    if (options_.bits > 0) {
+      combine(fragment.moving, -1, fragment.outer, 1);
+      fragment.work =
+          workers_.collective_async("diloco.mean", [&fragment, weight, this](Channel& c) {
+            quantised_mean(c, fragment.moving, weight, options_.bits, fragment.lost);
+          });
+    } else {
+      fragment.moving.rows(n, n + 1).fill(1);
+      combine(fragment.moving, weight, fragment.moving, 0);
+      fragment.work = workers_.all_reduce_async(fragment.moving, ReduceOp::sum,
+                                                options_.comm.labelled("diloco.mean"));
+    }
+    // end of exercise 31.5
+    fragment.weight = 0;
+    fragment.steps = 0;
+  }
+  void arrive(OuterFragment& fragment) {
+    fragment.work.wait();
+    fragment.left = 0;
+    // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
+    Tensor mean = fragment.moving.rows(0, fragment.size());
+    if (options_.bits > 0) {
+      combine(mean, -1, fragment.outer, 1);
+    } else if (mean.device() != Device::meta) {
+      combine(mean, 1 / fragment.moving.item({fragment.size()}), mean, 0);
+    }
+    outer_step(fragment.outer, fragment.momentum, mean, options_);
+    fragment.set_weights(options_.keep);
+    // end of exercise 31.6
+    fragment.moving = {};
+    ++means_;
+  }
+
+  DilocoOptions options_;
+  Communicator workers_;
+  std::deque<OuterFragment> fragments_;
+  int64_t steps_ = 0;
+  int64_t means_ = -1;  // that have arrived; -1: this worker has met nobody yet
+};
 
 }  // namespace yotta

@@ -51,28 +51,6 @@ struct DualAction {
   int64_t microbatch;
   bool with_next;
 };
-YOTTA_API std::vector<DualAction> dual_actions(int pair, int h, int64_t m);
-
-// Why p ranks cannot run m microbatches so; empty if they can.
-YOTTA_API std::string why_no_dual_pipe(int p, int64_t m);
-YOTTA_API std::string why_no_dual_pipe_v(int ranks, int64_t m);
-
-// DualPipe on p ranks: p stages, twice. Microbatches 0 to m/2 - 1 go down the ranks, the others up.
-YOTTA_API PipelineSchedule dual_pipe_schedule(int p, int64_t m, Where where = Where::current());
-
-// DualPipeV: two stages per rank, in a V.
-YOTTA_API PipelineSchedule dual_pipe_v_schedule(int ranks, int64_t m,
-                                                Where where = Where::current());
-
-// Idle seconds of a middle rank, for p stages of these costs each.
-constexpr double dual_pipe_idle(int p, const PipelineCosts& costs) {
-  const double backward = costs.input + costs.weight;
-  return (p / 2 - 1) * (costs.of_pair() + backward - 3 * costs.weight);
-}
-// What a rank holds at most: microbatches between F and B or W, each in one stage.
-constexpr int64_t held_by_dual_pipe(int p) { return p + 1; }
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
 
 namespace detail {
 
@@ -105,7 +83,7 @@ class DualList {
 
 }  // namespace detail
 
-std::vector<DualAction> dual_actions(int pair, int h, int64_t m) {
+inline std::vector<DualAction> dual_actions(int pair, int h, int64_t m) {
   constexpr bool near = false, far = true;
   const int64_t inner = h - 1 - pair;  // pairs between this one and the middle
   detail::DualList list;
@@ -133,7 +111,8 @@ std::vector<DualAction> dual_actions(int pair, int h, int64_t m) {
   return list.take();
 }
 
-std::string why_no_dual_pipe(int p, int64_t m) {
+// Why p ranks cannot run m microbatches so; empty if they can.
+inline std::string why_no_dual_pipe(int p, int64_t m) {
   if (p < 2 || p % 2 != 0)
     return fmt::format("DualPipe pairs rank r with rank p - 1 - r: p is even, not {}", p);
   if (m % 2 == 0 && m >= 2 * int64_t{p}) return "";
@@ -141,15 +120,15 @@ std::string why_no_dual_pipe(int p, int64_t m) {
       "DualPipe on {} ranks takes an even number of microbatches, at least {}, not {}", p, 2 * p,
       m);
 }
-
-std::string why_no_dual_pipe_v(int ranks, int64_t m) {
+inline std::string why_no_dual_pipe_v(int ranks, int64_t m) {
   if (ranks < 1) return fmt::format("DualPipeV on {} ranks: at least 1", ranks);
   if (m >= 2 * int64_t{ranks}) return "";
   return fmt::format("DualPipeV on {} rank{} takes at least {} microbatches, not {}", ranks,
                      ranks > 1 ? "s" : "", 2 * ranks, m);
 }
 
-PipelineSchedule dual_pipe_schedule(int p, int64_t m, Where where) {
+// DualPipe on p ranks: p stages, twice. Microbatches 0 to m/2 - 1 go down the ranks, the others up.
+inline PipelineSchedule dual_pipe_schedule(int p, int64_t m, Where where = Where::current()) {
   if (const std::string why = why_no_dual_pipe(p, m); !why.empty()) fail(where, "{}", why);
   PipelineSchedule made{"DualPipe", p, p, m, {}, Placement::both_ways};
   for (int rank = 0; rank < p; ++rank) {
@@ -164,7 +143,8 @@ PipelineSchedule dual_pipe_schedule(int p, int64_t m, Where where) {
   return made;
 }
 
-PipelineSchedule dual_pipe_v_schedule(int ranks, int64_t m, Where where) {
+// DualPipeV: two stages per rank, in a V.
+inline PipelineSchedule dual_pipe_v_schedule(int ranks, int64_t m, Where where = Where::current()) {
   if (const std::string why = why_no_dual_pipe_v(ranks, m); !why.empty()) fail(where, "{}", why);
   PipelineSchedule made{"DualPipeV", ranks, 2 * ranks, m, {}, Placement::vee};
   for (int rank = 0; rank < ranks; ++rank) {
@@ -176,6 +156,13 @@ PipelineSchedule dual_pipe_v_schedule(int ranks, int64_t m, Where where) {
   return made;
 }
 
-#endif  // YOTTA_BODIES
+// Idle seconds of a middle rank, for p stages of these costs each.
+constexpr double dual_pipe_idle(int p, const PipelineCosts& costs) {
+  const double backward = costs.input + costs.weight;
+  return (p / 2 - 1) * (costs.of_pair() + backward - 3 * costs.weight);
+}
+
+// What a rank holds at most: microbatches between F and B or W, each in one stage.
+constexpr int64_t held_by_dual_pipe(int p) { return p + 1; }
 
 }  // namespace yotta

@@ -39,19 +39,35 @@
 #pragma once
 
 #include <memory>
-#include <vector>
-
-#include "yotta/parallel/expert_share.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include <numeric>
+#include <vector>
 
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/narrow.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/expert_share.hpp"
 
 namespace yotta {
+
+namespace detail {
+
+// Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
+inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
+  if (size_a == 1 || size_b == 1) return rows;
+  std::vector<Tensor> runs(counts.size());
+  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
+  int64_t begin = 0;
+  for (int64_t i = 0; i < std::ssize(counts); ++i) {
+    const int64_t end = begin + counts[static_cast<size_t>(i)];
+    runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
+    begin = end;
+  }
+  // end of exercise 25.5
+  return cat(runs, 0);
+}
+
+}  // namespace detail
 
 // How many rows go where, as one rank of ep sees it. `held` experts are on this rank.
 struct DispatchPlan {
@@ -61,66 +77,17 @@ struct DispatchPlan {
   std::vector<int64_t> held;      // (held): rows of each expert held
 
   // rows (M, C) that have arrived rank by rank -> sorted by expert; and back.
-  YOTTA_API Tensor by_expert(const Tensor& rows) const;
-  YOTTA_API Tensor by_rank(const Tensor& rows) const;
+  Tensor by_expert(const Tensor& rows) const {
+    return detail::swap_order(rows, arriving, std::ssize(from), std::ssize(held));
+  }
+  Tensor by_rank(const Tensor& rows) const {
+    const auto ep = static_cast<int>(from.size()), experts = static_cast<int>(held.size());
+    return detail::swap_order(rows, transposed_counts(arriving, ep, experts), experts, ep);
+  }
 };
 
 // `counts` (ep, E): rows that each rank has for each expert.
-YOTTA_API DispatchPlan dispatch_plan(Counts counts, int ep, int rank);
-
-// Rows on their way between ranks.
-class RowsInFlight {
- public:
-  // rows (m, C), those for rank 0 first: to[r] leave for rank r, from[r] come from it.
-  YOTTA_API RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
-                         const CommOptions& comm);
-  YOTTA_API Tensor wait();  // (M, C), in the order of the ranks that sent them
-
- private:
-  Tensor leaving_, arriving_;
-  Work work_;
-};
-
-// A mixture of experts, where a block has an Mlp.
-class MoeMlp : public Composite {
- public:
-  YOTTA_API MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init = {},
-                   const MoeAxes& axes = {}, Where where = Where::current());
-
-  // Both (..., C) -> (..., C).
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
-  YOTTA_API void backward_weight(Saved& saved) override;
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
-
- protected:
-  YOTTA_API std::vector<Layer*> parts() override;  // all but the experts
-
- private:
-  YOTTA_API DispatchPlan planned(const Tensor& counts) const;
-  YOTTA_API RowsInFlight send(const Tensor& rows, const DispatchPlan& plan,
-                              const char* label) const;
-  YOTTA_API RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan,
-                                   const char* label) const;
-
-  MoeOptions options_;
-  MoeAxes axes_;
-  CopyToTensorParallel f_;
-  ReduceFromTensorParallel g_;
-  Router router_;
-  Experts experts_;  // those held, F/tp of each
-  std::unique_ptr<Mlp> shared_;
-  SequenceDropout dropout_;
-};
-
-// Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
-// all others over `data`, all ranks with other tokens.
-YOTTA_API void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
-                                    const Communicator& copies, const Communicator& data);
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
+inline DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
   const int64_t E = std::ssize(counts) / ep;
   DispatchPlan plan;
   const auto run = [&](int of_rank, int for_rank) {  // of_rank's rows, by expert of for_rank
@@ -141,151 +108,154 @@ DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
   return plan;
 }
 
-namespace detail {
-// Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
-inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
-  if (size_a == 1 || size_b == 1) return rows;
-  std::vector<Tensor> runs(counts.size());
-  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
-  int64_t begin = 0;
-  for (int64_t i = 0; i < std::ssize(counts); ++i) {
-    const int64_t end = begin + counts[static_cast<size_t>(i)];
-    runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
-    begin = end;
+// Rows on their way between ranks.
+class RowsInFlight {
+ public:
+  // rows (m, C), those for rank 0 first: to[r] leave for rank r, from[r] come from it.
+  RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
+               const CommOptions& comm)
+      : leaving_(rows), arriving_(rows) {
+    if (axis_size(ep) == 1) return;
+    const int64_t C = rows.dim(1);
+    const auto numbers = [C](Counts counts) {  // of rows -> of their numbers
+      std::vector<int64_t> each(counts.begin(), counts.end());
+      for (int64_t& count : each) count *= C;
+      return each;
+    };
+    // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
+    const int64_t M = std::accumulate(from.begin(), from.end(), int64_t{0});
+    arriving_ = empty_beside(rows, {M, C}, rows.dtype(), Where::current());
+    work_ = ep.all_to_all_v_async(arriving_, numbers(from), leaving_, numbers(to), comm);
+    // end of exercise 25.6
   }
-  // end of exercise 25.5
-  return cat(runs, 0);
-}
-}  // namespace detail
 
-Tensor DispatchPlan::by_expert(const Tensor& rows) const {
-  return detail::swap_order(rows, arriving, std::ssize(from), std::ssize(held));
-}
-Tensor DispatchPlan::by_rank(const Tensor& rows) const {
-  const auto ep = static_cast<int>(from.size()), experts = static_cast<int>(held.size());
-  return detail::swap_order(rows, transposed_counts(arriving, ep, experts), experts, ep);
-}
+  // (M, C), in the order of the ranks that sent them
+  Tensor wait() {
+    work_.wait();
+    leaving_ = {};
+    return std::exchange(arriving_, {});
+  }
 
-RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
-                           const CommOptions& comm)
-    : leaving_(rows), arriving_(rows) {
-  if (axis_size(ep) == 1) return;
-  const int64_t C = rows.dim(1);
-  const auto numbers = [C](Counts counts) {  // of rows -> of their numbers
-    std::vector<int64_t> each(counts.begin(), counts.end());
-    for (int64_t& count : each) count *= C;
-    return each;
-  };
-  // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
-  const int64_t M = std::accumulate(from.begin(), from.end(), int64_t{0});
-  arriving_ = empty_beside(rows, {M, C}, rows.dtype(), Where::current());
-  work_ = ep.all_to_all_v_async(arriving_, numbers(from), leaving_, numbers(to), comm);
-  // end of exercise 25.6
-}
-Tensor RowsInFlight::wait() {
-  work_.wait();
-  leaving_ = {};
-  return std::exchange(arriving_, {});
-}
+ private:
+  Tensor leaving_, arriving_;
+  Work work_;
+};
 
-MoeMlp::MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init,
-               const MoeAxes& axes, Where where)
-    : Composite(std::move(name)),
-      options_(options),
-      axes_(axes),
-      f_(axes.tp, axes.sequence),
-      g_(axes.tp, axes.sequence),
-      router_(this->name() + ".router", options.router, init),
-      experts_(this->name() + ".experts", held_experts(options, axes, this->name(), where), init),
-      dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
-  if (options.shared_hidden != 0)
-    shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init,
-                                    axes.tp, axes.sequence);
-}
+// A mixture of experts, where a block has an Mlp.
+class MoeMlp : public Composite {
+ public:
+  MoeMlp(std::string name, const MoeOptions& options, const ParameterOptions& init = {},
+         const MoeAxes& axes = {}, Where where = Where::current())
+      : Composite(std::move(name)),
+        options_(options),
+        axes_(axes),
+        f_(axes.tp, axes.sequence),
+        g_(axes.tp, axes.sequence),
+        router_(this->name() + ".router", options.router, init),
+        experts_(this->name() + ".experts", held_experts(options, axes, this->name(), where), init),
+        dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
+    if (options.shared_hidden != 0)
+      shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init,
+                                      axes.tp, axes.sequence);
+  }
 
-DispatchPlan MoeMlp::planned(const Tensor& counts) const {
-  return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
-}
+  // Both (..., C) -> (..., C).
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    expect_dtype(name().c_str(), "x", x, experts_.dtype(), Where::current());
+    const Tensor whole = f_.forward(x), tokens = as_rows(whole);
+    const Routing routing =
+        route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
+    const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
+    const int64_t k = options_.router.top_k;
+    Tensor y, shared;
+    // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+    // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
+    // exercise 25.7: y, without the shared expert's part, which is `shared`
+    saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
+    const DispatchPlan plan = planned(saved.get("counts"));
+    RowsInFlight there = send(gather_rows(tokens, rows.assignment, k), plan, "ep.dispatch");
+    if (shared_ != nullptr) shared = run(*shared_, x, saved);
+    const Tensor made =
+        experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
+    const Tensor results = send_back(made, plan, "ep.combine").wait();
+    saved.keep("results", results);
+    y = combine_rows(results, rows.assignment, routing.weight);
+    // end of exercise 25.7
+    saved.keep("assignment", rows.assignment);
+    saved.keep("weight", routing.weight);
+    y = g_.forward(with_leading_dims_of(whole, y));
+    if (shared.defined()) add_into(y, shared);
+    return run(dropout_, y, saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    const Tensor dsum = run_back(dropout_, dy, saved), whole = g_.backward(dsum);
+    const DispatchPlan plan = planned(saved.take("counts"));
+    const Tensor assignment = saved.take("assignment");
+    CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
+                                               saved.take("weight"));
+    Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
+    // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
+    // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
+    // d.dweight is a part of a sum.
+    // exercise 25.8: dx, without the parts of the router and of the shared expert
+    RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
+    if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
+    if (axis_size(axes_.tp) > 1)
+      axes_.tp.all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
+    const Tensor darrived =
+        experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
+    RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
+    dtokens = run_back(router_, d.dweight, saved);
+    dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
+    // end of exercise 25.8
+    if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
+    dx = f_.backward(with_leading_dims_of(whole, dx));
+    if (dshared.defined()) add_into(dx, dshared);
+    return dx;
+  }
+  void backward_weight(Saved& saved) override {
+    Composite::backward_weight(saved);
+    experts_.backward_weight(saved.child(experts_.name()));
+  }
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    Composite::add_parameters(to);
+    experts_.add_parameters(to);
+  }
 
-// Rows sorted by expert leave for its rank; what held experts have made goes back.
-RowsInFlight MoeMlp::send(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
-  return {rows, plan.to, plan.from, axes_.ep, options_.comm.labelled(label)};
-}
-RowsInFlight MoeMlp::send_back(const Tensor& rows, const DispatchPlan& plan,
-                               const char* label) const {
-  return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
-}
+ protected:
+  // all but the experts
+  std::vector<Layer*> parts() override {
+    if (shared_ == nullptr) return {&router_, &dropout_};
+    return {&router_, shared_.get(), &dropout_};
+  }
 
-Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
-  expect_dtype(name().c_str(), "x", x, experts_.dtype(), Where::current());
-  const Tensor whole = f_.forward(x), tokens = as_rows(whole);
-  const Routing routing =
-      route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
-  const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
-  const int64_t k = options_.router.top_k;
-  Tensor y, shared;
-  // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
-  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
-  // exercise 25.7: y, without the shared expert's part, which is `shared`
-  saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
-  const DispatchPlan plan = planned(saved.get("counts"));
-  RowsInFlight there = send(gather_rows(tokens, rows.assignment, k), plan, "ep.dispatch");
-  if (shared_ != nullptr) shared = run(*shared_, x, saved);
-  const Tensor made =
-      experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
-  const Tensor results = send_back(made, plan, "ep.combine").wait();
-  saved.keep("results", results);
-  y = combine_rows(results, rows.assignment, routing.weight);
-  // end of exercise 25.7
-  saved.keep("assignment", rows.assignment);
-  saved.keep("weight", routing.weight);
-  y = g_.forward(with_leading_dims_of(whole, y));
-  if (shared.defined()) add_into(y, shared);
-  return run(dropout_, y, saved);
-}
+ private:
+  DispatchPlan planned(const Tensor& counts) const {
+    return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
+  }
 
-Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
-  const Tensor dsum = run_back(dropout_, dy, saved), whole = g_.backward(dsum);
-  const DispatchPlan plan = planned(saved.take("counts"));
-  const Tensor assignment = saved.take("assignment");
-  CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
-                                             saved.take("weight"));
-  Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
-  // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
-  // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
-  // d.dweight is a part of a sum.
-  // exercise 25.8: dx, without the parts of the router and of the shared expert
-  RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
-  if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
-  if (axis_size(axes_.tp) > 1)
-    axes_.tp.all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
-  const Tensor darrived =
-      experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
-  RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
-  dtokens = run_back(router_, d.dweight, saved);
-  dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
-  // end of exercise 25.8
-  if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
-  dx = f_.backward(with_leading_dims_of(whole, dx));
-  if (dshared.defined()) add_into(dx, dshared);
-  return dx;
-}
+  // Rows sorted by expert leave for its rank; what held experts have made goes back.
+  RowsInFlight send(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
+    return {rows, plan.to, plan.from, axes_.ep, options_.comm.labelled(label)};
+  }
+  RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
+    return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
+  }
 
-void MoeMlp::backward_weight(Saved& saved) {
-  Composite::backward_weight(saved);
-  experts_.backward_weight(saved.child(experts_.name()));
-}
-void MoeMlp::add_parameters(std::vector<ParameterPtr>& to) {
-  Composite::add_parameters(to);
-  experts_.add_parameters(to);
-}
-std::vector<Layer*> MoeMlp::parts() {
-  if (shared_ == nullptr) return {&router_, &dropout_};
-  return {&router_, shared_.get(), &dropout_};
-}
+  MoeOptions options_;
+  MoeAxes axes_;
+  CopyToTensorParallel f_;
+  ReduceFromTensorParallel g_;
+  Router router_;
+  Experts experts_;  // those held, F/tp of each
+  std::unique_ptr<Mlp> shared_;
+  SequenceDropout dropout_;
+};
 
-void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Communicator& copies,
-                          const Communicator& data) {
+// Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
+// all others over `data`, all ranks with other tokens.
+inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
+                                 const Communicator& copies, const Communicator& data) {
   for (const ParameterPtr& each : parameters) {
     // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
     const Communicator& over = is_expert_parameter(*each) ? copies : data;
@@ -294,7 +264,5 @@ void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Com
     // end of exercise 25.9
   }
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

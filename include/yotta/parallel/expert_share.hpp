@@ -23,15 +23,13 @@
 // section 2.2 (capacity factor).
 #pragma once
 
+#include <numeric>
+
+#include "yotta/core/chunks.hpp"
 #include "yotta/nn/expert_rows.hpp"
 #include "yotta/nn/experts.hpp"
 #include "yotta/nn/router.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
-#include <numeric>
-
-#include "yotta/core/chunks.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -54,34 +52,8 @@ struct MoeOptions {
 };
 
 // The experts, and of each the hidden numbers, that this rank holds. `layer` is for errors.
-YOTTA_API ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axes,
-                                      const std::string& layer, Where where = Where::current());
-
-// The shared expert as an Mlp: the experts' activation and initial values, a width of its own.
-YOTTA_API MlpOptions shared_expert(const MoeOptions& options, Where where = Where::current());
-
-// Where tokens (n, C) go. The router's losses are means over the tokens of all ranks of `routed`,
-// which add up their loads. `saved` is the router's.
-YOTTA_API Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
-                               Saved& saved);
-
-// The rows that each rank of a group has for each expert, from this rank's (E): (ranks, E) i64, on
-// the host. Images (Communicator::mirrored) have what this rank has.
-YOTTA_API Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& group,
-                            const char* label);
-
-// The rows of expert (n, k) in the order of experts, without those beyond the capacity. All ranks
-// of `routed` call.
-YOTTA_API ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
-                                          const Communicator& routed);
-
-// Of all assignments, the share that experts with these loads (E) drop at a capacity factor.
-YOTTA_API double dropped_share(std::span<const int64_t> loads, double factor);
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axes,
-                            const std::string& layer, Where where) {
+inline ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axes,
+                                   const std::string& layer, Where where = Where::current()) {
   const int ep = axis_size(axes.ep), rank = axis_rank(axes.ep);
   ExpertsOptions held = options.experts;
   held.width = options.router.width;
@@ -97,7 +69,8 @@ ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axes,
   return held;
 }
 
-MlpOptions shared_expert(const MoeOptions& options, Where where) {
+// The shared expert as an Mlp: the experts' activation and initial values, a width of its own.
+inline MlpOptions shared_expert(const MoeOptions& options, Where where = Where::current()) {
   if (options.shared_hidden < 1)
     fail(where, "the shared expert has {} hidden numbers; expected 1 or more, or 0 for none",
          options.shared_hidden);
@@ -111,8 +84,10 @@ MlpOptions shared_expert(const MoeOptions& options, Where where) {
           each.initial_down};
 }
 
-Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
-                     Saved& saved) {
+// Where tokens (n, C) go. The router's losses are means over the tokens of all ranks of `routed`,
+// which add up their loads. `saved` is the router's.
+inline Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& routed,
+                            Saved& saved) {
   const Routing routing = router.route(tokens, saved);
   const RouterOptions& o = router.options();
   if ((o.balance_loss > 0 || o.z_loss > 0) && axis_size(routed) > 1) {
@@ -122,8 +97,10 @@ Routing route_tokens(Router& router, const Tensor& tokens, const Communicator& r
   return routing;
 }
 
-Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& group,
-                  const char* label) {
+// The rows that each rank of a group has for each expert, from this rank's (E): (ranks, E) i64, on
+// the host. Images (Communicator::mirrored) have what this rank has.
+inline Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& group,
+                         const char* label) {
   const int64_t ranks = axis_size(group), E = std::ssize(counts);
   const DeviceScope host(Device::cpu);
   const Tensor own = Tensor::from(counts, {1, E});
@@ -140,8 +117,10 @@ Tensor all_counts(const std::vector<int64_t>& counts, const Communicator& group,
   return all;
 }
 
-ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
-                                const Communicator& routed) {
+// The rows of expert (n, k) in the order of experts, without those beyond the capacity. All ranks
+// of `routed` call.
+inline ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
+                                       const Communicator& routed) {
   const RouterOptions& o = options.router;
   ExpertRows rows = sort_by_expert(expert, o.experts);
   if (options.capacity == 0) return rows;
@@ -156,14 +135,13 @@ ExpertRows rows_within_capacity(const Tensor& expert, const MoeOptions& options,
   return sort_by_expert(expert, o.experts, capacity, before);
 }
 
-double dropped_share(std::span<const int64_t> loads, double factor) {
+// Of all assignments, the share that experts with these loads (E) drop at a capacity factor.
+inline double dropped_share(std::span<const int64_t> loads, double factor) {
   const int64_t all = std::accumulate(loads.begin(), loads.end(), int64_t{0});
   const int64_t capacity = expert_capacity(factor, all, 1, std::ssize(loads));
   int64_t dropped = 0;
   for (const int64_t load : loads) dropped += std::max<int64_t>(0, load - capacity);
   return all == 0 ? 0 : static_cast<double>(dropped) / static_cast<double>(all);
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -53,11 +53,28 @@ struct ParameterShard {
   int64_t first = 0;
 };
 
+namespace detail {
+
+inline Tensor view(const Tensor& flat, const FlatRange& range) {
+  return flat.rows(range.begin, range.end).reshape(range.shape);
+}
+
+}  // namespace detail
+
 class FlatLayout {
  public:
   // Errors: parameters of two types.
-  YOTTA_API FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks,
-                       Where where = Where::current());
+  FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks, Where where = Where::current())
+      : ranks_(ranks) {
+    for (const ParameterPtr& each : parameters) {
+      if (ranges_.empty()) dtype_ = each->value.dtype();
+      if (each->value.dtype() != dtype_)
+        fail(where, "{} is {}, and {} in the same flat array is {}; one array holds one type",
+             each->name, name(each->value.dtype()), ranges_.front().parameter->name, name(dtype_));
+      ranges_.push_back({each, each->value.shape(), count_, count_ + each->value.numel()});
+      count_ = ranges_.back().end;
+    }
+  }
 
   const std::vector<FlatRange>& ranges() const { return ranges_; }
   DType dtype() const { return dtype_; }
@@ -67,18 +84,59 @@ class FlatLayout {
 
   // Copies numbers [begin, end) of the flat array from the parameters' values. If the parameters
   // are shapes alone, draws their initial values instead. The padding is zero.
-  YOTTA_API Tensor copy_part(int64_t begin, int64_t end) const;
+  Tensor copy_part(int64_t begin, int64_t end) const {
+    const MemoryScope memory(MemoryKind::parameters);
+    Tensor part = Tensor::zeros({end - begin}, dtype_);
+    for (const FlatRange& range : ranges_) {
+      const int64_t first = std::max(range.begin, begin), last = std::min(range.end, end);
+      if (first >= last) continue;
+      const Parameter& from = *range.parameter;
+      Tensor to = part.rows(first - begin, last - begin);
+      if (from.value.device() == Device::meta)
+        fill_initial(to, from.range, from.initial, from.seed, from.name, first - range.begin);
+      else
+        to.copy_from(from.value.reshape({-1}).rows(first - range.begin, last - range.begin));
+    }
+    return part;
+  }
 
   // The parameter shards in numbers [begin, begin + part.numel()) of the flat array. Their values
   // are views of `part`.
-  YOTTA_API std::vector<ParameterShard> cut_shards(const Tensor& part, int64_t begin) const;
+  std::vector<ParameterShard> cut_shards(const Tensor& part, int64_t begin) const {
+    std::vector<ParameterShard> shards;
+    for (const FlatRange& range : ranges_) {
+      const int64_t first = std::max(range.begin, begin);
+      const int64_t last = std::min(range.end, begin + part.numel());
+      if (first >= last) continue;
+      // A copy keeps the name, and whether the weights decay.
+      auto shard = std::make_shared<Parameter>(*range.parameter);
+      shard->value = part.rows(first - begin, last - begin);
+      shard->grad = {};
+      shard->uses = 1;
+      shard->on_grad_ready = nullptr;
+      shards.push_back({std::move(shard), range.shape, first - range.begin});
+    }
+    return shards;
+  }
 
   // Makes the parameters' values, or gradients, views of a flat array. Gradients that are there
   // already (a checkpointed slice makes them in its dgrad) are taken along.
-  YOTTA_API void set_values(const Tensor& flat) const;
-  YOTTA_API void set_gradients(const Tensor& flat) const;
-  YOTTA_API void drop_values() const;
-  YOTTA_API void drop_gradients() const;
+  void set_values(const Tensor& flat) const {
+    for (const FlatRange& range : ranges_) range.parameter->value = detail::view(flat, range);
+  }
+  void set_gradients(const Tensor& flat) const {
+    for (const FlatRange& range : ranges_) {
+      Tensor in_flat = detail::view(flat, range);
+      if (range.parameter->grad.defined()) in_flat.copy_from(range.parameter->grad);
+      range.parameter->grad = in_flat;
+    }
+  }
+  void drop_values() const {
+    for (const FlatRange& range : ranges_) range.parameter->value = {};
+  }
+  void drop_gradients() const {
+    for (const FlatRange& range : ranges_) range.parameter->grad = {};
+  }
 
  private:
   std::vector<FlatRange> ranges_;
@@ -86,77 +144,5 @@ class FlatLayout {
   int64_t count_ = 0;
   int ranks_;
 };
-
-#if YOTTA_BODIES_OF(parallel)
-
-FlatLayout::FlatLayout(const std::vector<ParameterPtr>& parameters, int ranks, Where where)
-    : ranks_(ranks) {
-  for (const ParameterPtr& each : parameters) {
-    if (ranges_.empty()) dtype_ = each->value.dtype();
-    if (each->value.dtype() != dtype_)
-      fail(where, "{} is {}, and {} in the same flat array is {}; one array holds one type",
-           each->name, name(each->value.dtype()), ranges_.front().parameter->name, name(dtype_));
-    ranges_.push_back({each, each->value.shape(), count_, count_ + each->value.numel()});
-    count_ = ranges_.back().end;
-  }
-}
-
-Tensor FlatLayout::copy_part(int64_t begin, int64_t end) const {
-  const MemoryScope memory(MemoryKind::parameters);
-  Tensor part = Tensor::zeros({end - begin}, dtype_);
-  for (const FlatRange& range : ranges_) {
-    const int64_t first = std::max(range.begin, begin), last = std::min(range.end, end);
-    if (first >= last) continue;
-    const Parameter& from = *range.parameter;
-    Tensor to = part.rows(first - begin, last - begin);
-    if (from.value.device() == Device::meta)
-      fill_initial(to, from.range, from.initial, from.seed, from.name, first - range.begin);
-    else
-      to.copy_from(from.value.reshape({-1}).rows(first - range.begin, last - range.begin));
-  }
-  return part;
-}
-
-std::vector<ParameterShard> FlatLayout::cut_shards(const Tensor& part, int64_t begin) const {
-  std::vector<ParameterShard> shards;
-  for (const FlatRange& range : ranges_) {
-    const int64_t first = std::max(range.begin, begin);
-    const int64_t last = std::min(range.end, begin + part.numel());
-    if (first >= last) continue;
-    // A copy keeps the name, and whether the weights decay.
-    auto shard = std::make_shared<Parameter>(*range.parameter);
-    shard->value = part.rows(first - begin, last - begin);
-    shard->grad = {};
-    shard->uses = 1;
-    shard->on_grad_ready = nullptr;
-    shards.push_back({std::move(shard), range.shape, first - range.begin});
-  }
-  return shards;
-}
-
-namespace detail {
-inline Tensor view(const Tensor& flat, const FlatRange& range) {
-  return flat.rows(range.begin, range.end).reshape(range.shape);
-}
-}  // namespace detail
-
-void FlatLayout::set_values(const Tensor& flat) const {
-  for (const FlatRange& range : ranges_) range.parameter->value = detail::view(flat, range);
-}
-void FlatLayout::set_gradients(const Tensor& flat) const {
-  for (const FlatRange& range : ranges_) {
-    Tensor in_flat = detail::view(flat, range);
-    if (range.parameter->grad.defined()) in_flat.copy_from(range.parameter->grad);
-    range.parameter->grad = in_flat;
-  }
-}
-void FlatLayout::drop_values() const {
-  for (const FlatRange& range : ranges_) range.parameter->value = {};
-}
-void FlatLayout::drop_gradients() const {
-  for (const FlatRange& range : ranges_) range.parameter->grad = {};
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

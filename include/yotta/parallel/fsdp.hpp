@@ -38,12 +38,10 @@
 #include <optional>
 
 #include "yotta/comm/communicator.hpp"
+#include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 #include "yotta/parallel/fsdp_plan.hpp"
-#if YOTTA_BODIES_OF(parallel)
-#include "yotta/nn/elementwise.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -59,8 +57,19 @@ struct FsdpOptions {
 // The weights of a slice of the model as one flat array, of which every rank holds an equal part.
 class FsdpUnit {
  public:
-  YOTTA_API FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                     std::optional<DType> gathered, CommOptions options = {});
+  FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
+           std::optional<DType> gathered, CommOptions options = {})
+      : layout_(parameters, comm.size()),
+        comm_(comm),
+        options_(options),
+        dtype_(gathered.value_or(layout_.dtype())) {
+    // exercise 15.1: keep this rank's part of the flat array and its shards, and drop what is whole
+    const int64_t begin = comm_.rank() * layout_.shard_size();
+    part_ = layout_.copy_part(begin, begin + layout_.shard_size());
+    shards_ = layout_.cut_shards(part_, begin);
+    layout_.drop_values();
+    // end of exercise 15.1
+  }
   FsdpUnit(const FsdpUnit&) = delete;
 
   const FlatLayout& layout() const { return layout_; }
@@ -68,17 +77,69 @@ class FsdpUnit {
   bool is_gathered() const { return whole_.defined(); }  // or on its way
 
   // Starts to gather the whole unit, unless it is there or on its way.
-  YOTTA_API void prefetch();
+  void prefetch() {
+    // exercise 15.2: start an all_gather of the parts, in the type in which weights travel
+    if (is_gathered()) return;
+    const MemoryScope memory(MemoryKind::buffers);
+    sent_ = part_.dtype() == dtype_ ? part_ : part_.to(dtype_);
+    whole_ = Tensor::empty({layout_.size()}, dtype_);
+    gathering_ = comm_.all_gather_async(whole_, sent_, options_.labelled("fsdp.all_gather"));
+    // end of exercise 15.2
+  }
+
   // The layers' weights are whole from here on.
-  YOTTA_API void unshard();
-  YOTTA_API void reshard();
+  void unshard() {
+    // exercise 15.3: have it gathered, wait for it, and let the layers' weights be views of it
+    prefetch();
+    gathering_.wait();
+    sent_ = {};
+    layout_.set_values(whole_);
+    // end of exercise 15.3
+  }
+  void reshard() {
+    // exercise 15.4: warm-up, free the whole array; nobody may keep a view of it
+    layout_.drop_values();
+    whole_ = {};
+    // end of exercise 15.4
+  }
 
   // Before wgrad: the layers' gradients become views of one flat array, zero at first.
-  YOTTA_API void open_gradients();
+  void open_gradients() {
+    finish_reduce();
+    if (gradients_.defined()) return;  // the root's second slice adds to what the first has left
+    const MemoryScope memory(MemoryKind::buffers);
+    const bool is_narrow = bytes_of(layout_.dtype()) < 4;
+    gradients_ = Tensor::zeros({layout_.size()}, is_narrow ? DType::f32 : layout_.dtype());
+    layout_.set_gradients(gradients_);
+  }
+
   // Starts to sum the gradients over the ranks; each gets its part of the sum.
-  YOTTA_API void reduce();
+  void reduce() {
+    // exercise 15.5: start a reduce_scatter of the gradients; drop the layers' views of them
+    layout_.drop_gradients();
+    const MemoryScope memory(MemoryKind::buffers);
+    reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
+    reducing_ = comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum,
+                                           options_.labelled("fsdp.reduce"));
+    // end of exercise 15.5
+  }
+
   // Adds the sum to the shards' gradients, once it is there. Microbatches add up here.
-  YOTTA_API void finish_reduce();
+  void finish_reduce() {
+    if (!reduced_.defined()) return;
+    // exercise 15.6: wait, add each shard's numbers to its gradient, mark it ready, free both arrays
+    reducing_.wait();
+    int64_t begin = 0;
+    for (const ParameterShard& shard : shards_) {
+      const int64_t end = begin + shard.parameter->value.numel();
+      add_into(shard.parameter->gradient(), reduced_.rows(begin, end));
+      shard.parameter->mark_grad_ready(0);  // its one use, number 0: calls on_grad_ready
+      begin = end;
+    }
+    gradients_ = {};
+    reduced_ = {};
+    // end of exercise 15.6
+  }
 
  private:
   FlatLayout layout_;
@@ -105,11 +166,44 @@ class FsdpLayer : public Sequential {
   FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
       : Sequential(slice.layers), slice_(slice), unit_(unit), neighbours_(neighbours) {}
 
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
-  YOTTA_API void backward_weight(Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y;
+    // exercise 15.7: unshard; prefetch the next; compute; reshard after the last slice, or stay
+    unit_.unshard();
+    if (neighbours_.after != nullptr) neighbours_.after->prefetch();
+    y = Sequential::forward(x, saved);
+    const bool stays = neighbours_.stays && saved.position().training;  // else nobody frees it
+    if (slice_.is_last && !stays) unit_.reshard();
+    // end of exercise 15.7
+    return y;
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx;
+    // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
+    unit_.unshard();
+    if (neighbours_.before != nullptr) neighbours_.before->prefetch();
+    dx = Sequential::backward_input(dy, saved);
+    if (slice_.is_first) unit_.reshard();
+    // end of exercise 15.8
+    return dx;
+  }
+  void backward_weight(Saved& saved) override {
+    // exercise 15.9: wgrads; after the first slice: finish the reduction under way, start this one
+    unit_.open_gradients();
+    Sequential::backward_weight(saved);
+    if (!slice_.is_first) return;
+    FsdpUnit*& reducing = *neighbours_.reducing;
+    if (reducing != nullptr) reducing->finish_reduce();
+    unit_.reduce();
+    reducing = &unit_;
+    // end of exercise 15.9
+  }
+
   // The shards of this rank.
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    for (const ParameterShard& shard : unit_.shards()) to.push_back(shard.parameter);
+    if (slice_.outer) Sequential::add_parameters(to);  // of the unit inside this one
+  }
 
  private:
   FsdpPlan::Slice slice_;  // is it the first, the last of its unit's? outer: a unit around it
@@ -119,9 +213,27 @@ class FsdpLayer : public Sequential {
 
 class Fsdp {
  public:
-  YOTTA_API Fsdp(Layers model, const Communicator& comm, FsdpOptions options = {});
+  Fsdp(Layers model, const Communicator& comm, FsdpOptions options = {})
+      : Fsdp(plan_fsdp(model, options.layers_per_unit), comm, options) {}
   // In units of your own plan; options.layers_per_unit is not read.
-  YOTTA_API Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options = {});
+  Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options = {}) : comm_(comm) {
+    for (const std::vector<ParameterPtr>& parameters : plan.parameters)
+      units_.emplace_back(parameters, comm, options.gathered, options.comm);
+    const std::vector<FsdpPlan::Slice>& slices = plan.slices;
+    // The unit that slice i needs first; none for -1 and for the end.
+    const auto to_prefetch = [&](size_t i) {
+      const bool exists = options.prefetch && i < slices.size();
+      return exists ? &units_[slices[i].outer.value_or(slices[i].unit)] : nullptr;
+    };
+    size_t end = slices.size();  // of the slices before the root at the end
+    while (end > 0 && slices[end - 1].is_root()) --end;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const bool stays = slices[i].is_root() || !options.reshard_after_forward ||
+                         (options.keep_last && i + 1 == end);
+      add_layer(slices[i], {to_prefetch(i - 1), to_prefetch(i + 1), stays, &reducing_},
+                options.prefetch);
+    }
+  }
   Fsdp(const Fsdp&) = delete;
   Fsdp& operator=(const Fsdp&) = delete;
 
@@ -130,13 +242,26 @@ class Fsdp {
   std::deque<FsdpUnit>& units() { return units_; }
 
   // After backward: waits for the last reduction.
-  YOTTA_API void finish();
+  void finish() {
+    if (reducing_ != nullptr) reducing_->finish_reduce();
+    reducing_ = nullptr;
+  }
 
   // What the ranks' sums of squares over their shards add up to: for clipping.
-  YOTTA_API double sum_of_squares(double mine) const;
+  double sum_of_squares(double mine) const { return sum_over(comm_, mine, "fsdp.norm"); }
 
  private:
-  YOTTA_API void add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, bool prefetch);
+  // A slice with its unit. An outer unit, if there is one, goes around it.
+  void add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, bool prefetch) {
+    FsdpUnit& own = units_[slice.unit];
+    const std::optional<size_t> outer = std::exchange(slice.outer, std::nullopt);
+    auto layer = std::make_unique<FsdpLayer>(slice, own, to);
+    if (!outer) return layers_.push_back(std::move(layer));
+    inner_.push_back(std::move(layer));
+    if (prefetch) to.before = to.after = &own;
+    const FsdpPlan::Slice around{Layers(&inner_.back(), 1), *outer, true, true, outer};
+    layers_.push_back(std::make_unique<FsdpLayer>(around, units_[*outer], to));
+  }
 
   Communicator comm_;
   std::deque<FsdpUnit> units_;  // layers hold addresses of its elements
@@ -144,156 +269,5 @@ class Fsdp {
   std::deque<LayerPtr> inner_;  // what layers_ wraps where a slice needs two units
   std::vector<LayerPtr> layers_;
 };
-
-#if YOTTA_BODIES_OF(parallel)
-FsdpUnit::FsdpUnit(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                   std::optional<DType> gathered, CommOptions options)
-    : layout_(parameters, comm.size()),
-      comm_(comm),
-      options_(options),
-      dtype_(gathered.value_or(layout_.dtype())) {
-  // exercise 15.1: keep this rank's part of the flat array and its shards, and drop what is whole
-  const int64_t begin = comm_.rank() * layout_.shard_size();
-  part_ = layout_.copy_part(begin, begin + layout_.shard_size());
-  shards_ = layout_.cut_shards(part_, begin);
-  layout_.drop_values();
-  // end of exercise 15.1
-}
-
-void FsdpUnit::prefetch() {
-  // exercise 15.2: start an all_gather of the parts, in the type in which weights travel
-  if (is_gathered()) return;
-  const MemoryScope memory(MemoryKind::buffers);
-  sent_ = part_.dtype() == dtype_ ? part_ : part_.to(dtype_);
-  whole_ = Tensor::empty({layout_.size()}, dtype_);
-  gathering_ = comm_.all_gather_async(whole_, sent_, options_.labelled("fsdp.all_gather"));
-  // end of exercise 15.2
-}
-void FsdpUnit::unshard() {
-  // exercise 15.3: have it gathered, wait for it, and let the layers' weights be views of it
-  prefetch();
-  gathering_.wait();
-  sent_ = {};
-  layout_.set_values(whole_);
-  // end of exercise 15.3
-}
-void FsdpUnit::reshard() {
-  // exercise 15.4: warm-up, free the whole array; nobody may keep a view of it
-  layout_.drop_values();
-  whole_ = {};
-  // end of exercise 15.4
-}
-
-void FsdpUnit::open_gradients() {
-  finish_reduce();
-  if (gradients_.defined()) return;  // the root's second slice adds to what the first has left
-  const MemoryScope memory(MemoryKind::buffers);
-  const bool is_narrow = bytes_of(layout_.dtype()) < 4;
-  gradients_ = Tensor::zeros({layout_.size()}, is_narrow ? DType::f32 : layout_.dtype());
-  layout_.set_gradients(gradients_);
-}
-void FsdpUnit::reduce() {
-  // exercise 15.5: start a reduce_scatter of the gradients; drop the layers' views of them
-  layout_.drop_gradients();
-  const MemoryScope memory(MemoryKind::buffers);
-  reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
-  reducing_ = comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum,
-                                         options_.labelled("fsdp.reduce"));
-  // end of exercise 15.5
-}
-void FsdpUnit::finish_reduce() {
-  if (!reduced_.defined()) return;
-  // exercise 15.6: wait, add each shard's numbers to its gradient, mark it ready, free both arrays
-  reducing_.wait();
-  int64_t begin = 0;
-  for (const ParameterShard& shard : shards_) {
-    const int64_t end = begin + shard.parameter->value.numel();
-    add_into(shard.parameter->gradient(), reduced_.rows(begin, end));
-    shard.parameter->mark_grad_ready(0);  // its one use, number 0: calls on_grad_ready
-    begin = end;
-  }
-  gradients_ = {};
-  reduced_ = {};
-  // end of exercise 15.6
-}
-
-Tensor FsdpLayer::forward(const Tensor& x, Saved& saved) {
-  Tensor y;
-  // exercise 15.7: unshard; prefetch the next; compute; reshard after the last slice, or stay
-  unit_.unshard();
-  if (neighbours_.after != nullptr) neighbours_.after->prefetch();
-  y = Sequential::forward(x, saved);
-  const bool stays = neighbours_.stays && saved.position().training;  // else nobody frees it
-  if (slice_.is_last && !stays) unit_.reshard();
-  // end of exercise 15.7
-  return y;
-}
-
-Tensor FsdpLayer::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx;
-  // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
-  unit_.unshard();
-  if (neighbours_.before != nullptr) neighbours_.before->prefetch();
-  dx = Sequential::backward_input(dy, saved);
-  if (slice_.is_first) unit_.reshard();
-  // end of exercise 15.8
-  return dx;
-}
-
-void FsdpLayer::backward_weight(Saved& saved) {
-  // exercise 15.9: wgrads; after the first slice: finish the reduction under way, start this one
-  unit_.open_gradients();
-  Sequential::backward_weight(saved);
-  if (!slice_.is_first) return;
-  FsdpUnit*& reducing = *neighbours_.reducing;
-  if (reducing != nullptr) reducing->finish_reduce();
-  unit_.reduce();
-  reducing = &unit_;
-  // end of exercise 15.9
-}
-void FsdpLayer::add_parameters(std::vector<ParameterPtr>& to) {
-  for (const ParameterShard& shard : unit_.shards()) to.push_back(shard.parameter);
-  if (slice_.outer) Sequential::add_parameters(to);  // of the unit inside this one
-}
-
-Fsdp::Fsdp(Layers model, const Communicator& comm, FsdpOptions options)
-    : Fsdp(plan_fsdp(model, options.layers_per_unit), comm, options) {}
-Fsdp::Fsdp(const FsdpPlan& plan, const Communicator& comm, FsdpOptions options) : comm_(comm) {
-  for (const std::vector<ParameterPtr>& parameters : plan.parameters)
-    units_.emplace_back(parameters, comm, options.gathered, options.comm);
-  const std::vector<FsdpPlan::Slice>& slices = plan.slices;
-  // The unit that slice i needs first; none for -1 and for the end.
-  const auto to_prefetch = [&](size_t i) {
-    const bool exists = options.prefetch && i < slices.size();
-    return exists ? &units_[slices[i].outer.value_or(slices[i].unit)] : nullptr;
-  };
-  size_t end = slices.size();  // of the slices before the root at the end
-  while (end > 0 && slices[end - 1].is_root()) --end;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const bool stays = slices[i].is_root() || !options.reshard_after_forward ||
-                       (options.keep_last && i + 1 == end);
-    add_layer(slices[i], {to_prefetch(i - 1), to_prefetch(i + 1), stays, &reducing_},
-              options.prefetch);
-  }
-}
-
-// A slice with its unit. An outer unit, if there is one, goes around it.
-void Fsdp::add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, bool prefetch) {
-  FsdpUnit& own = units_[slice.unit];
-  const std::optional<size_t> outer = std::exchange(slice.outer, std::nullopt);
-  auto layer = std::make_unique<FsdpLayer>(slice, own, to);
-  if (!outer) return layers_.push_back(std::move(layer));
-  inner_.push_back(std::move(layer));
-  if (prefetch) to.before = to.after = &own;
-  const FsdpPlan::Slice around{Layers(&inner_.back(), 1), *outer, true, true, outer};
-  layers_.push_back(std::make_unique<FsdpLayer>(around, units_[*outer], to));
-}
-
-void Fsdp::finish() {
-  if (reducing_ != nullptr) reducing_->finish_reduce();
-  reducing_ = nullptr;
-}
-double Fsdp::sum_of_squares(double mine) const { return sum_over(comm_, mine, "fsdp.norm"); }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -33,12 +33,8 @@ struct FsdpPlan {
   std::vector<std::vector<ParameterPtr>> parameters;  // by unit, each once
 };
 
-// Units of up to `layers_per_unit` layers each, and the root.
-YOTTA_API FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel)
-
 namespace detail {
+
 // By layer of the stack: does another layer use one of its parameters?
 inline std::vector<bool> shares_parameters(Layers stack) {
   std::vector<std::vector<ParameterPtr>> used;
@@ -53,9 +49,11 @@ inline std::vector<bool> shares_parameters(Layers stack) {
         if (other != i && uses(other, each)) shares[i] = true;
   return shares;
 }
+
 }  // namespace detail
 
-FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where) {
+// Units of up to `layers_per_unit` layers each, and the root.
+inline FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where = Where::current()) {
   if (layers_per_unit < 1)
     fail(where, "a unit of {} layers: it needs at least one", layers_per_unit);
   const std::vector<bool> in_root = detail::shares_parameters(stack);
@@ -80,7 +78,5 @@ FsdpPlan plan_fsdp(Layers stack, int64_t layers_per_unit, Where where) {
   }
   return plan;
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

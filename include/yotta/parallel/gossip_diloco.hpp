@@ -21,12 +21,10 @@
 // gossip.
 #pragma once
 
-#include "yotta/parallel/outer_fragments.hpp"
-#if YOTTA_BODIES_OF(parallel)
 #include <algorithm>
 
 #include "yotta/core/random.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/outer_fragments.hpp"
 
 namespace yotta {
 
@@ -40,33 +38,7 @@ struct GossipOptions {
 
 // The partner of `worker` in a round; all ranks find the same pairs. The odd one out is its own
 // partner.
-YOTTA_API int gossip_partner(int worker, int k, int64_t round, uint64_t seed);
-
-class GossipDiloco {
- public:
-  // `inner` must outlive this. All workers start from worker 0's weights.
-  YOTTA_API GossipDiloco(Optimizer& inner, const Communicator& workers, GossipOptions options = {},
-                         Where where = Where::current());
-
-  // After each inner step.
-  YOTTA_API void after_step();
-  // At the end of a run: all weights become the mean over the workers.
-  YOTTA_API void mean_of_workers();
-
-  const Tensor& outer() const { return fragment_.front().outer; }  // (n)
-
- private:
-  YOTTA_API void meet(int partner);
-  YOTTA_API void pull_together(const Tensor& mine, const Tensor& other);
-
-  GossipOptions options_;
-  Communicator workers_;
-  std::deque<OuterFragment> fragment_;  // one: all weights
-  int64_t steps_ = 0;
-};
-
-#if YOTTA_BODIES_OF(parallel)
-int gossip_partner(int worker, int k, int64_t round, uint64_t seed) {
+inline int gossip_partner(int worker, int k, int64_t round, uint64_t seed) {
   const Random random(seed, "gossip");
   std::vector<std::pair<uint32_t, int>> order;  // the workers, shuffled: neighbours are pairs
   for (int i = 0; i < k; ++i)
@@ -79,67 +51,82 @@ int gossip_partner(int worker, int k, int64_t round, uint64_t seed) {
   return worker;
 }
 
-GossipDiloco::GossipDiloco(Optimizer& inner, const Communicator& workers, GossipOptions options,
-                           Where where)
-    : options_(options), workers_(workers), fragment_(cut_into_fragments(inner.slots(), 1, where)) {
-  if (options.inner < 1) fail(where, "{} inner steps; a round has one at least", options.inner);
-  if (!is_outer_rate(options.learning_rate) || !(options.momentum >= 0 && options.momentum < 1) ||
-      !(options.pull >= 0 && options.pull <= 1))
-    fail(where,
-         "an outer rate of {}, a momentum of {}, a pull of {}: the rate is above 0 and finite, the "
-         "momentum from 0 to below 1, the pull from 0 to 1",
-         options.learning_rate, options.momentum, options.pull);
-  OuterFragment& all = fragment_.front();
-  if (all.outer.device() != Device::meta)
-    workers_.broadcast(all.outer, 0, {.label = "gossip.start"});
-  all.set_weights(0);
-}
-
-void GossipDiloco::after_step() {
-  if (++steps_ % options_.inner != 0) return;
-  const int64_t round = steps_ / options_.inner - 1;
-  meet(gossip_partner(workers_.rank(), workers_.size(), round, options_.seed));
-}
-
-void GossipDiloco::meet(int partner) {
-  const MemoryScope memory(MemoryKind::buffers);
-  OuterFragment& all = fragment_.front();
-  const int64_t n = all.size();
-  Tensor mine = Tensor::zeros({2 * n}, all.outer.dtype());  // w, and what training made of it
-  Tensor trained = mine.rows(n, 2 * n);
-  mine.rows(0, n).copy_from(all.outer);
-  all.copy_weights(trained);
-  Tensor other = mine;
-  if (partner != workers_.rank()) {
-    other = Tensor::empty(mine.shape(), mine.dtype());
-    workers_.send_recv(mine, partner, other, partner);
+class GossipDiloco {
+ public:
+  // `inner` must outlive this. All workers start from worker 0's weights.
+  GossipDiloco(Optimizer& inner, const Communicator& workers, GossipOptions options = {},
+               Where where = Where::current())
+      : options_(options),
+        workers_(workers),
+        fragment_(cut_into_fragments(inner.slots(), 1, where)) {
+    if (options.inner < 1) fail(where, "{} inner steps; a round has one at least", options.inner);
+    if (!is_outer_rate(options.learning_rate) || !(options.momentum >= 0 && options.momentum < 1) ||
+        !(options.pull >= 0 && options.pull <= 1))
+      fail(where,
+           "an outer rate of {}, a momentum of {}, a pull of {}: the rate is above 0 and finite, "
+           "the "
+           "momentum from 0 to below 1, the pull from 0 to 1",
+           options.learning_rate, options.momentum, options.pull);
+    OuterFragment& all = fragment_.front();
+    if (all.outer.device() != Device::meta)
+      workers_.broadcast(all.outer, 0, {.label = "gossip.start"});
+    all.set_weights(0);
   }
-  if (mine.device() != Device::meta) pull_together(mine, other);
-  all.set_weights(0);
-}
 
-void GossipDiloco::pull_together(const Tensor& mine, const Tensor& other) {
-  OuterFragment& all = fragment_.front();
-  const int64_t n = all.size();
-  visit_real(mine.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-    const Real *const a = mine.data<Real>(), *const b = other.data<Real>();
-    Real *const w = all.outer.data<Real>(), *const v = all.momentum.data<Real>();
-    const auto rate = static_cast<Real>(options_.learning_rate);
-    const auto mu = static_cast<Real>(options_.momentum), pull = static_cast<Real>(options_.pull);
-    for (int64_t i = 0; i < n; ++i) {
-      const Real mean = (a[i] + b[i]) / 2, gradient = mean - (a[n + i] + b[n + i]) / 2;
-      v[i] = mu * v[i] + rate * gradient + pull * (w[i] - mean);
-      w[i] -= v[i];
+  // After each inner step.
+  void after_step() {
+    if (++steps_ % options_.inner != 0) return;
+    const int64_t round = steps_ / options_.inner - 1;
+    meet(gossip_partner(workers_.rank(), workers_.size(), round, options_.seed));
+  }
+
+  // At the end of a run: all weights become the mean over the workers.
+  void mean_of_workers() {
+    OuterFragment& all = fragment_.front();
+    all.copy_weights(all.outer);
+    workers_.all_reduce(all.outer, ReduceOp::mean, {.label = "gossip.end"});
+    all.set_weights(0);
+  }
+
+  const Tensor& outer() const { return fragment_.front().outer; }  // (n)
+
+ private:
+  void meet(int partner) {
+    const MemoryScope memory(MemoryKind::buffers);
+    OuterFragment& all = fragment_.front();
+    const int64_t n = all.size();
+    Tensor mine = Tensor::zeros({2 * n}, all.outer.dtype());  // w, and what training made of it
+    Tensor trained = mine.rows(n, 2 * n);
+    mine.rows(0, n).copy_from(all.outer);
+    all.copy_weights(trained);
+    Tensor other = mine;
+    if (partner != workers_.rank()) {
+      other = Tensor::empty(mine.shape(), mine.dtype());
+      workers_.send_recv(mine, partner, other, partner);
     }
-  });
-}
+    if (mine.device() != Device::meta) pull_together(mine, other);
+    all.set_weights(0);
+  }
+  void pull_together(const Tensor& mine, const Tensor& other) {
+    OuterFragment& all = fragment_.front();
+    const int64_t n = all.size();
+    visit_real(mine.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
+      const Real *const a = mine.data<Real>(), *const b = other.data<Real>();
+      Real *const w = all.outer.data<Real>(), *const v = all.momentum.data<Real>();
+      const auto rate = static_cast<Real>(options_.learning_rate);
+      const auto mu = static_cast<Real>(options_.momentum), pull = static_cast<Real>(options_.pull);
+      for (int64_t i = 0; i < n; ++i) {
+        const Real mean = (a[i] + b[i]) / 2, gradient = mean - (a[n + i] + b[n + i]) / 2;
+        v[i] = mu * v[i] + rate * gradient + pull * (w[i] - mean);
+        w[i] -= v[i];
+      }
+    });
+  }
 
-void GossipDiloco::mean_of_workers() {
-  OuterFragment& all = fragment_.front();
-  all.copy_weights(all.outer);
-  workers_.all_reduce(all.outer, ReduceOp::mean, {.label = "gossip.end"});
-  all.set_weights(0);
-}
-#endif  // YOTTA_BODIES
+  GossipOptions options_;
+  Communicator workers_;
+  std::deque<OuterFragment> fragment_;  // one: all weights
+  int64_t steps_ = 0;
+};
 
 }  // namespace yotta

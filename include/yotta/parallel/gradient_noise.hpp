@@ -20,9 +20,12 @@
 // Reference: McCandlish et al., "An Empirical Model of Large-Batch Training" (2018), appendix A.1.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
+#include "yotta/nn/grad_clip.hpp"
 #include "yotta/nn/parameter.hpp"
 
 namespace yotta {
@@ -34,21 +37,41 @@ struct GradientSquares {
 
 // Sums the gradients over the ranks of dp, whose losses were divided by all tokens of the batch,
 // and says how long they were before and after.
-YOTTA_API GradientSquares all_reduce_squares(const std::vector<ParameterPtr>& parameters,
-                                             const Communicator& dp);
+inline GradientSquares all_reduce_squares(const std::vector<ParameterPtr>& parameters,
+                                          const Communicator& dp) {
+  const auto p = static_cast<double>(dp.size());
+  // Each rank divided by all tokens, so its own gradient is p times as long.
+  std::vector<double> own = {p * p * sum_of_squares(parameters)};
+  dp.all_reduce(own);
+  for (const ParameterPtr& each : parameters) dp.all_reduce(each->gradient());
+  return {own[0] / p, sum_of_squares(parameters)};
+}
 
 // Averages over steps. The two batch sizes stay.
 class GradientNoise {
  public:
   // Errors: not 0 < small < large.
-  YOTTA_API GradientNoise(double small_batch, double large_batch, Where where = Where::current());
+  GradientNoise(double small_batch, double large_batch, Where where = Where::current())
+      : small_(small_batch), large_(large_batch) {
+    if (!(small_batch > 0 && large_batch > small_batch))
+      fail(where, "the noise of gradients shows between two batch sizes: {} is not below {}",
+           small_batch, large_batch);
+  }
 
-  YOTTA_API void add(const GradientSquares& squares);
+  void add(const GradientSquares& squares) {
+    const double signal = (large_ * squares.large - small_ * squares.small) / (large_ - small_);
+    const double noise = (squares.small - squares.large) / (1 / small_ - 1 / large_);
+    ++steps_;
+    signal_ += (signal - signal_) / static_cast<double>(steps_);
+    noise_ += (noise - noise_) / static_cast<double>(steps_);
+  }
 
   double signal() const { return signal_; }  // |G|^2
   double noise() const { return noise_; }    // S
   // B_noise, in what the batch sizes are counted in; infinite where noise hides the signal.
-  YOTTA_API double scale() const;
+  double scale() const {
+    return signal_ > 0 ? noise_ / signal_ : std::numeric_limits<double>::infinity();
+  }
 
  private:
   double small_, large_, signal_ = 0, noise_ = 0;
@@ -65,51 +88,9 @@ struct BatchTradeoff {
 };
 // Through measured steps to one loss, by least squares in log steps. Errors: fewer than three
 // batches; a number that is not above 0.
-YOTTA_API BatchTradeoff fit_batch_tradeoff(const std::vector<double>& batch,
-                                           const std::vector<double>& steps,
-                                           Where where = Where::current());
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(parallel)
-#include <cmath>
-#include <limits>
-
-#include "yotta/nn/grad_clip.hpp"
-
-namespace yotta {
-
-GradientSquares all_reduce_squares(const std::vector<ParameterPtr>& parameters,
-                                   const Communicator& dp) {
-  const auto p = static_cast<double>(dp.size());
-  // Each rank divided by all tokens, so its own gradient is p times as long.
-  std::vector<double> own = {p * p * sum_of_squares(parameters)};
-  dp.all_reduce(own);
-  for (const ParameterPtr& each : parameters) dp.all_reduce(each->gradient());
-  return {own[0] / p, sum_of_squares(parameters)};
-}
-
-GradientNoise::GradientNoise(double small_batch, double large_batch, Where where)
-    : small_(small_batch), large_(large_batch) {
-  if (!(small_batch > 0 && large_batch > small_batch))
-    fail(where, "the noise of gradients shows between two batch sizes: {} is not below {}",
-         small_batch, large_batch);
-}
-
-void GradientNoise::add(const GradientSquares& squares) {
-  const double signal = (large_ * squares.large - small_ * squares.small) / (large_ - small_);
-  const double noise = (squares.small - squares.large) / (1 / small_ - 1 / large_);
-  ++steps_;
-  signal_ += (signal - signal_) / static_cast<double>(steps_);
-  noise_ += (noise - noise_) / static_cast<double>(steps_);
-}
-
-double GradientNoise::scale() const {
-  return signal_ > 0 ? noise_ / signal_ : std::numeric_limits<double>::infinity();
-}
-
-BatchTradeoff fit_batch_tradeoff(const std::vector<double>& batch, const std::vector<double>& steps,
-                                 Where where) {
+inline BatchTradeoff fit_batch_tradeoff(const std::vector<double>& batch,
+                                        const std::vector<double>& steps,
+                                        Where where = Where::current()) {
   if (batch.size() < 3 || batch.size() != steps.size())
     fail(where, "{} batches and {} numbers of steps: expected three or more of each", batch.size(),
          steps.size());
@@ -132,4 +113,3 @@ BatchTradeoff fit_batch_tradeoff(const std::vector<double>& batch, const std::ve
 }
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

@@ -28,17 +28,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/error.hpp"
 #include "yotta/core/random.hpp"
-#if YOTTA_BODIES_OF(parallel)
-#include <bit>
-#include <thread>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -51,15 +49,40 @@ class HogwildWeights {
   };
   explicit HogwildWeights(int64_t n) : words_(static_cast<size_t>(n)) {}
 
-  YOTTA_API Read read(size_t i) const;
+  Read read(size_t i) const {
+    const uint64_t both = word(i).load(std::memory_order_relaxed);
+    return {std::bit_cast<float>(static_cast<uint32_t>(both)), static_cast<uint32_t>(both >> 32)};
+  }
+
   // Weight i becomes what was read plus a step: what others have written since is lost.
-  YOTTA_API void overwrite(size_t i, const Read& read, float step);
+  void overwrite(size_t i, const Read& read, float step) {
+    word(i).store(next_word(read, step), std::memory_order_relaxed);
+  }
+
   // The step is added to what the weight is now, as one action: nothing is lost.
-  YOTTA_API void add(size_t i, float step);
+  void add(size_t i, float step) {
+    const std::atomic_ref<uint64_t> both = word(i);
+    uint64_t before = both.load(std::memory_order_relaxed);
+    const auto value = [&] { return std::bit_cast<float>(static_cast<uint32_t>(before)); };
+    const auto writes = [&] { return static_cast<uint32_t>(before >> 32); };
+    while (!both.compare_exchange_weak(before, next_word({value(), writes()}, step),
+                                       std::memory_order_relaxed)) {
+    }
+  }
+
   // Writes that the weights are made of. When no thread is at work.
-  YOTTA_API int64_t kept() const;
+  int64_t kept() const {
+    int64_t sum = 0;
+    for (size_t i = 0; i < words_.size(); ++i) sum += read(i).writes;
+    return sum;
+  }
 
  private:
+  // What a weight becomes by a step: its value, and one more write.
+  static uint64_t next_word(const Read& read, float step) {
+    const auto value = std::bit_cast<uint32_t>(read.value + step);
+    return uint64_t{read.writes + 1} << 32 | value;
+  }
   std::atomic_ref<uint64_t> word(size_t i) const { return std::atomic_ref<uint64_t>(words_[i]); }
 
   mutable std::vector<uint64_t> words_;
@@ -82,52 +105,22 @@ struct HogwildRun {
   int64_t lost = 0;    // of them
 };
 
-// `threads` threads take the examples in turn. An example is under way from its reads to its writes
-// for as long as it takes the others to begin theirs: k threads have k examples under way. Errors
-// of both: fewer than one thread, weight, example or touched weight; more touched than there are; a
-// rate that is not finite.
-YOTTA_API HogwildRun play_hogwild(const HogwildProblem& problem, int threads, int64_t updates,
-                                  double rate, HogwildWrites writes,
-                                  Where where = Where::current());
-// The same on real threads. Another outcome every time.
-YOTTA_API HogwildRun race_hogwild(const HogwildProblem& problem, int threads, int64_t updates,
-                                  double rate, HogwildWrites writes,
-                                  Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel)
-HogwildWeights::Read HogwildWeights::read(size_t i) const {
-  const uint64_t both = word(i).load(std::memory_order_relaxed);
-  return {std::bit_cast<float>(static_cast<uint32_t>(both)), static_cast<uint32_t>(both >> 32)};
-}
-
 namespace detail {
-inline uint64_t hogwild_word(const HogwildWeights::Read& read, float step) {
-  const auto value = std::bit_cast<uint32_t>(read.value + step);
-  return uint64_t{read.writes + 1} << 32 | value;
-}
-}  // namespace detail
 
-void HogwildWeights::overwrite(size_t i, const Read& read, float step) {
-  word(i).store(detail::hogwild_word(read, step), std::memory_order_relaxed);
-}
-
-void HogwildWeights::add(size_t i, float step) {
-  const std::atomic_ref<uint64_t> both = word(i);
-  uint64_t before = both.load(std::memory_order_relaxed);
-  const auto value = [&] { return std::bit_cast<float>(static_cast<uint32_t>(before)); };
-  const auto writes = [&] { return static_cast<uint32_t>(before >> 32); };
-  while (!both.compare_exchange_weak(before, detail::hogwild_word({value(), writes()}, step),
-                                     std::memory_order_relaxed)) {
-  }
+inline void expect_hogwild(const HogwildProblem& p, int threads, int64_t updates, double rate,
+                           Where where) {
+  if (threads < 1 || p.weights < 1 || p.examples < 1 || p.touched < 1 || updates < 0)
+    fail(where,
+         "Hogwild with {} threads, {} updates, {} weights, {} examples of {} weights: give 1 of "
+         "each at least",
+         threads, updates, p.weights, p.examples, p.touched);
+  if (p.touched > p.weights || p.weights > (int64_t{1} << 31))
+    fail(where, "Hogwild with {} weights, of which an example touches {}: give 2^31 at most",
+         p.weights, p.touched);
+  if (!(rate > 0) || std::isinf(rate))
+    fail(where, "Hogwild with a rate of {}: give one above 0", rate);
 }
 
-int64_t HogwildWeights::kept() const {
-  int64_t sum = 0;
-  for (size_t i = 0; i < words_.size(); ++i) sum += read(i).writes;
-  return sum;
-}
-
-namespace detail {
 class Hogwild {
  public:
   Hogwild(const HogwildProblem& problem, double rate, HogwildWrites writes)
@@ -187,23 +180,14 @@ class Hogwild {
   HogwildWeights weights_;
 };
 
-inline void expect_hogwild(const HogwildProblem& p, int threads, int64_t updates, double rate,
-                           Where where) {
-  if (threads < 1 || p.weights < 1 || p.examples < 1 || p.touched < 1 || updates < 0)
-    fail(where,
-         "Hogwild with {} threads, {} updates, {} weights, {} examples of {} weights: give 1 of "
-         "each at least",
-         threads, updates, p.weights, p.examples, p.touched);
-  if (p.touched > p.weights || p.weights > (int64_t{1} << 31))
-    fail(where, "Hogwild with {} weights, of which an example touches {}: give 2^31 at most",
-         p.weights, p.touched);
-  if (!(rate > 0) || std::isinf(rate))
-    fail(where, "Hogwild with a rate of {}: give one above 0", rate);
-}
 }  // namespace detail
 
-HogwildRun play_hogwild(const HogwildProblem& problem, int threads, int64_t updates, double rate,
-                        HogwildWrites writes, Where where) {
+// `threads` threads take the examples in turn. An example is under way from its reads to its writes
+// for as long as it takes the others to begin theirs: k threads have k examples under way. Errors
+// of both: fewer than one thread, weight, example or touched weight; more touched than there are; a
+// rate that is not finite.
+inline HogwildRun play_hogwild(const HogwildProblem& problem, int threads, int64_t updates,
+                               double rate, HogwildWrites writes, Where where = Where::current()) {
   detail::expect_hogwild(problem, threads, updates, rate, where);
   detail::Hogwild state(problem, rate, writes);
   std::vector<detail::Hogwild::UnderWay> under_way;  // by thread, in the order of their beginnings
@@ -218,8 +202,9 @@ HogwildRun play_hogwild(const HogwildProblem& problem, int threads, int64_t upda
   return state.outcome(updates);
 }
 
-HogwildRun race_hogwild(const HogwildProblem& problem, int threads, int64_t updates, double rate,
-                        HogwildWrites writes, Where where) {
+// The same on real threads. Another outcome every time.
+inline HogwildRun race_hogwild(const HogwildProblem& problem, int threads, int64_t updates,
+                               double rate, HogwildWrites writes, Where where = Where::current()) {
   detail::expect_hogwild(problem, threads, updates, rate, where);
   detail::Hogwild state(problem, rate, writes);
   std::vector<std::thread> all;
@@ -235,6 +220,5 @@ HogwildRun race_hogwild(const HogwildProblem& problem, int threads, int64_t upda
   for (std::thread& each : all) each.join();
   return state.outcome(updates);
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -48,7 +48,17 @@ struct HsdpRanks {
 };
 
 // Cuts the world into groups of p neighbouring ranks. All ranks call. Errors: p does not divide.
-YOTTA_API HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where = Where::current());
+inline HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where = Where::current()) {
+  HsdpRanks ranks;
+  // exercise 16.3: split the world twice: neighbours share a copy; who holds the same shard?
+  if (p < 1 || world.size() % p != 0)
+    fail(where, "groups of {} ranks do not divide a world of {}", p, world.size());
+  const int rank = world.rank();
+  ranks.group = world.split(rank / p, rank).named("fsdp");
+  ranks.replicas = world.split(rank % p, rank).named("dp");
+  // end of exercise 16.3
+  return ranks;
+}
 
 // Elements that a rank sends in a step, by level, if p divides each unit and R each shard of it.
 struct HsdpSent {
@@ -76,70 +86,16 @@ constexpr int smallest_group(int ranks, int64_t parameters, int64_t room) {
 }
 
 // Naive: after backward, one all_reduce for each shard of a parameter, each waited for.
-YOTTA_API void reduce_over_replicas(Fsdp& group, const Communicator& replicas);
-
-// One bucket for each unit: the gradients of its shards side by side, in the order in which
-// backward reduces the units. A unit of which this rank holds only padding has none.
-YOTTA_API std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units);
-
-struct HsdpOptions {
-  FsdpOptions fsdp = {};  // of the group
-  bool overlap = true;    // false: sums stay in their group until finish()
-  // Of the all_reduces. For racks of k groups {Algorithm::hierarchical, nullptr, k}.
-  CommOptions replicas = {};
-};
-
-class Hsdp {
- public:
-  YOTTA_API Hsdp(Layers model, const HsdpRanks& ranks, HsdpOptions options = {});
-  YOTTA_API ~Hsdp();
-  Hsdp(const Hsdp&) = delete;
-  Hsdp& operator=(const Hsdp&) = delete;
-
-  // What the training loop runs, and the shards that the optimizer steps, as Fsdp's.
-  Layers stack() const { return fsdp_.stack(); }
-  const std::deque<FsdpUnit>& units() { return fsdp_.units(); }
-
-  // Before a microbatch's forward pass: only the last one of a step sends sums to other groups.
-  YOTTA_API void before_microbatch(bool last);
-  // After backward: every gradient is the sum over all ranks.
-  YOTTA_API void finish();
-
-  // For clipping, after finish(): the squares of the group's shards. Every group has the same.
-  double sum_of_squares(double mine) const { return fsdp_.sum_of_squares(mine); }
-
-  int launched() const { return buckets_.launched(); }  // units that have left since finish()
-
- private:
-  YOTTA_API Work launch(Bucket& bucket);
-
-  Communicator replicas_;
-  HsdpOptions options_;
-  Fsdp fsdp_;
-  GradientBuckets buckets_;
-};
-
-#if YOTTA_BODIES_OF(parallel)
-HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where) {
-  HsdpRanks ranks;
-  // exercise 16.3: split the world twice: neighbours share a copy; who holds the same shard?
-  if (p < 1 || world.size() % p != 0)
-    fail(where, "groups of {} ranks do not divide a world of {}", p, world.size());
-  const int rank = world.rank();
-  ranks.group = world.split(rank / p, rank).named("fsdp");
-  ranks.replicas = world.split(rank % p, rank).named("dp");
-  // end of exercise 16.3
-  return ranks;
-}
-
-void reduce_over_replicas(Fsdp& group, const Communicator& replicas) {
+inline void reduce_over_replicas(Fsdp& group, const Communicator& replicas) {
   // exercise 16.4: warm-up, wait for the group's sums, then sum each shard's gradient over replicas
   group.finish();
   reduce_gradients(parameters(group.stack()), replicas, ReduceOp::sum);
   // end of exercise 16.4
 }
 
-std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
+// One bucket for each unit: the gradients of its shards side by side, in the order in which
+// backward reduces the units. A unit of which this rank holds only padding has none.
+inline std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
   std::deque<Bucket> buckets;
   // exercise 16.5: a bucket for each unit that has shards here, the last unit first, gradients flat
   for (size_t i = units.size(); i-- > 0;) {
@@ -154,47 +110,75 @@ std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
   return buckets;
 }
 
-Hsdp::Hsdp(Layers model, const HsdpRanks& ranks, HsdpOptions options)
-    : replicas_(ranks.replicas),
-      options_(options),
-      fsdp_(model, ranks.group, options.fsdp),
-      buckets_(
-          shard_buckets(fsdp_.units()), [this](Bucket& bucket) { return launch(bucket); },
-          options.overlap) {
-  // exercise 16.6: all groups start from the same shards; each ready gradient tells its bucket
-  broadcast_parameters(parameters(fsdp_.stack()), replicas_);
-  for (Bucket& bucket : buckets_.all())
-    for (const ParameterPtr& shard : bucket.parameters)
-      shard->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
-  // end of exercise 16.6
-}
-Hsdp::~Hsdp() {
-  for (Bucket& bucket : buckets_.all())
-    for (const ParameterPtr& shard : bucket.parameters) shard->on_grad_ready = nullptr;
-}
+struct HsdpOptions {
+  FsdpOptions fsdp = {};  // of the group
+  bool overlap = true;    // false: sums stay in their group until finish()
+  // Of the all_reduces. For racks of k groups {Algorithm::hierarchical, nullptr, k}.
+  CommOptions replicas = {};
+};
 
-Work Hsdp::launch(Bucket& bucket) {
-  Work work;
-  // exercise 16.7: start to sum the group's sum of this unit over the replicas
-  const CommOptions options = options_.replicas.labelled("hsdp.all_reduce");
-  work = replicas_.all_reduce_async(bucket.flat, ReduceOp::sum, options);
-  // end of exercise 16.7
-  return work;
-}
+class Hsdp {
+ public:
+  Hsdp(Layers model, const HsdpRanks& ranks, HsdpOptions options = {})
+      : replicas_(ranks.replicas),
+        options_(options),
+        fsdp_(model, ranks.group, options.fsdp),
+        buckets_(
+            shard_buckets(fsdp_.units()), [this](Bucket& bucket) { return launch(bucket); },
+            options.overlap) {
+    // exercise 16.6: all groups start from the same shards; each ready gradient tells its bucket
+    broadcast_parameters(parameters(fsdp_.stack()), replicas_);
+    for (Bucket& bucket : buckets_.all())
+      for (const ParameterPtr& shard : bucket.parameters)
+        shard->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
+    // end of exercise 16.6
+  }
+  ~Hsdp() {
+    for (Bucket& bucket : buckets_.all())
+      for (const ParameterPtr& shard : bucket.parameters) shard->on_grad_ready = nullptr;
+  }
+  Hsdp(const Hsdp&) = delete;
+  Hsdp& operator=(const Hsdp&) = delete;
 
-void Hsdp::before_microbatch(bool last) {
-  // exercise 16.8: a reduction of the microbatch before may be under way; it is not the last one
-  if (last) fsdp_.finish();
-  buckets_.set_syncing(last);
-  // end of exercise 16.8
-}
+  // What the training loop runs, and the shards that the optimizer steps, as Fsdp's.
+  Layers stack() const { return fsdp_.stack(); }
+  const std::deque<FsdpUnit>& units() { return fsdp_.units(); }
 
-void Hsdp::finish() {
-  // exercise 16.9: first the sums inside the group, then those between groups
-  fsdp_.finish();
-  buckets_.finish();
-  // end of exercise 16.9
-}
-#endif  // YOTTA_BODIES
+  // Before a microbatch's forward pass: only the last one of a step sends sums to other groups.
+  void before_microbatch(bool last) {
+    // exercise 16.8: a reduction of the microbatch before may be under way; it is not the last one
+    if (last) fsdp_.finish();
+    buckets_.set_syncing(last);
+    // end of exercise 16.8
+  }
+
+  // After backward: every gradient is the sum over all ranks.
+  void finish() {
+    // exercise 16.9: first the sums inside the group, then those between groups
+    fsdp_.finish();
+    buckets_.finish();
+    // end of exercise 16.9
+  }
+
+  // For clipping, after finish(): the squares of the group's shards. Every group has the same.
+  double sum_of_squares(double mine) const { return fsdp_.sum_of_squares(mine); }
+
+  int launched() const { return buckets_.launched(); }  // units that have left since finish()
+
+ private:
+  Work launch(Bucket& bucket) {
+    Work work;
+    // exercise 16.7: start to sum the group's sum of this unit over the replicas
+    const CommOptions options = options_.replicas.labelled("hsdp.all_reduce");
+    work = replicas_.all_reduce_async(bucket.flat, ReduceOp::sum, options);
+    // end of exercise 16.7
+    return work;
+  }
+
+  Communicator replicas_;
+  HsdpOptions options_;
+  Fsdp fsdp_;
+  GradientBuckets buckets_;
+};
 
 }  // namespace yotta

@@ -29,11 +29,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "yotta/comm/collectives.hpp"
 #include "yotta/machine/cluster.hpp"
 #include "yotta/parallel/fsdp_cost.hpp"
-#if YOTTA_BODIES_OF(parallel)
-#include "yotta/comm/collectives.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -81,28 +79,25 @@ struct HsdpGroup {
   bool fits = false;               // in the chip's memory
 };
 
-// Groups are the first p chips of the cluster, the next p, ... All wait for the slowest: of groups
-// of 6 on nodes of 8 chips the second lies on two nodes. Compute runs at the chip's bf16 peak, so
-// a real step takes longer, and more of its trips hide; adding sums and the optimizer's step take
-// no time. Errors: p does not divide `ranks`; fewer than 2 units or 1 microbatch.
-YOTTA_API HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work,
-                               Where where = Where::current());
-// For every p that divides `ranks`, the smallest first.
-YOTTA_API std::vector<HsdpGroup> hsdp_sweep(const Cluster& cluster, int ranks, const HsdpWork& work,
-                                            Where where = Where::current());
-// The fastest group that fits, the smallest of several. Errors: none fits.
-YOTTA_API HsdpGroup best_group(const std::vector<HsdpGroup>& sweep, Where where = Where::current());
-
 // `count` chips of a cluster: first, first + stride, first + 2 stride, ...
 struct ChipRun {
   int count = 1, stride = 1, first = 0;
 };
-// Seconds of the fastest way to run a collective of `bytes` bytes in all on these chips.
-YOTTA_API double gather_seconds(const Cluster& cluster, ChipRun chips, double bytes);
-YOTTA_API double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double bytes);
 
-#if YOTTA_BODIES_OF(parallel)
 namespace detail {
+
+// Of `runs` such runs, whose first chips lie `apart`, the one with the slowest link.
+inline ChipRun slowest_run(const Cluster& cluster, int runs, int apart, ChipRun chips) {
+  ChipRun slowest = chips;
+  int highest = -1;
+  for (int i = 0; i < runs; ++i) {
+    const int first = i * apart, last = first + (chips.count - 1) * chips.stride;
+    const int level = cluster.link(first, last).level;
+    if (level > highest) highest = level, slowest.first = first;
+  }
+  return slowest;
+}
+
 // The seconds of the fastest way to run a collective on such chips: one ring; one ring per card; by
 // levels, at the edge of a node, a rack or a pod that holds every part of so many members whole.
 template <class Ring, class Rails, class Levels>
@@ -127,17 +122,20 @@ double fastest_seconds(const Cluster& cluster, ChipRun chips, double bytes, Ring
   return best;
 }
 
-// Of `runs` such runs, whose first chips lie `apart`, the one with the slowest link.
-inline ChipRun slowest_run(const Cluster& cluster, int runs, int apart, ChipRun chips) {
-  ChipRun slowest = chips;
-  int highest = -1;
-  for (int i = 0; i < runs; ++i) {
-    const int first = i * apart, last = first + (chips.count - 1) * chips.stride;
-    const int level = cluster.link(first, last).level;
-    if (level > highest) highest = level, slowest.first = first;
-  }
-  return slowest;
+}  // namespace detail
+
+// Seconds of the fastest way to run a collective of `bytes` bytes in all on these chips.
+inline double gather_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
+  return detail::fastest_seconds(cluster, chips, bytes, all_gather_ring_seconds,
+                                 all_gather_multi_rail_seconds, all_gather_hierarchical_seconds);
 }
+inline double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
+  return detail::fastest_seconds(cluster, chips, bytes, reduce_scatter_ring_seconds,
+                                 reduce_scatter_multi_rail_seconds,
+                                 reduce_scatter_hierarchical_seconds);
+}
+
+namespace detail {
 
 inline HsdpTimes unit_times(const Cluster& cluster, int p, int R, const HsdpWork& work) {
   const double unit = work.parameters / static_cast<double>(work.units);
@@ -152,19 +150,15 @@ inline HsdpTimes unit_times(const Cluster& cluster, int p, int R, const HsdpWork
                      gather_seconds(cluster, copies, work.summed * unit / p);
   return times;
 }
+
 }  // namespace detail
 
-double gather_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
-  return detail::fastest_seconds(cluster, chips, bytes, all_gather_ring_seconds,
-                                 all_gather_multi_rail_seconds, all_gather_hierarchical_seconds);
-}
-double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
-  return detail::fastest_seconds(cluster, chips, bytes, reduce_scatter_ring_seconds,
-                                 reduce_scatter_multi_rail_seconds,
-                                 reduce_scatter_hierarchical_seconds);
-}
-
-HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work, Where where) {
+// Groups are the first p chips of the cluster, the next p, ... All wait for the slowest: of groups
+// of 6 on nodes of 8 chips the second lies on two nodes. Compute runs at the chip's bf16 peak, so
+// a real step takes longer, and more of its trips hide; adding sums and the optimizer's step take
+// no time. Errors: p does not divide `ranks`; fewer than 2 units or 1 microbatch.
+inline HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& work,
+                            Where where = Where::current()) {
   if (p < 1 || ranks % p != 0) fail(where, "groups of {} ranks do not divide {}", p, ranks);
   if (work.units < 2 || work.microbatches < 1)
     fail(where, "{} units, {} microbatches: a step has 2 units and 1 microbatch at least",
@@ -185,21 +179,22 @@ HsdpGroup hsdp_group(const Cluster& cluster, int ranks, int p, const HsdpWork& w
   return group;
 }
 
-std::vector<HsdpGroup> hsdp_sweep(const Cluster& cluster, int ranks, const HsdpWork& work,
-                                  Where where) {
+// For every p that divides `ranks`, the smallest first.
+inline std::vector<HsdpGroup> hsdp_sweep(const Cluster& cluster, int ranks, const HsdpWork& work,
+                                         Where where = Where::current()) {
   std::vector<HsdpGroup> all;
   for (int p = 1; p <= ranks; ++p)
     if (ranks % p == 0) all.push_back(hsdp_group(cluster, ranks, p, work, where));
   return all;
 }
 
-HsdpGroup best_group(const std::vector<HsdpGroup>& sweep, Where where) {
+// The fastest group that fits, the smallest of several. Errors: none fits.
+inline HsdpGroup best_group(const std::vector<HsdpGroup>& sweep, Where where = Where::current()) {
   const HsdpGroup* best = nullptr;
   for (const HsdpGroup& group : sweep)
     if (group.fits && (best == nullptr || group.seconds < best->seconds)) best = &group;
   if (best == nullptr) fail(where, "no group of this sweep fits in a chip's memory");
   return *best;
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

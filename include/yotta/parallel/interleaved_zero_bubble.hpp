@@ -24,14 +24,7 @@
 namespace yotta {
 
 // A rank's actions.
-YOTTA_API PipelineActions interleaved_zb_actions(int rank, int p, int64_t m, int v);
-// All ranks'. Errors: p, m or v below 1.
-YOTTA_API PipelineSchedule interleaved_zb_schedule(int p, int64_t m, int v,
-                                                   Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-PipelineActions interleaved_zb_actions(int rank, int p, int64_t m, int v) {
+inline PipelineActions interleaved_zb_actions(int rank, int p, int64_t m, int v) {
   PipelineActions actions;
   const int64_t round = int64_t{p} * v;                  // p microbatches through v chunks
   const int64_t all = (m + p - 1) / p * round;           // F, and as many I and W
@@ -50,7 +43,9 @@ PipelineActions interleaved_zb_actions(int rank, int p, int64_t m, int v) {
   return actions;
 }
 
-PipelineSchedule interleaved_zb_schedule(int p, int64_t m, int v, Where where) {
+// All ranks'. Errors: p, m or v below 1.
+inline PipelineSchedule interleaved_zb_schedule(int p, int64_t m, int v,
+                                                Where where = Where::current()) {
   if (p < 1 || m < 1 || v < 1)
     fail(where, "a pipeline of {} ranks, {} microbatches, {} chunks per rank: at least 1 each", p,
          m, v);
@@ -59,7 +54,5 @@ PipelineSchedule interleaved_zb_schedule(int p, int64_t m, int v, Where where) {
     made.by_rank.push_back(interleaved_zb_actions(rank, p, m, v));
   return made;
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -30,11 +30,10 @@
 // Pre-training? (it grows with the tokens); Hoffmann et al. (2022), 20 tokens per parameter.
 #pragma once
 
+#include <cmath>
+
 #include "yotta/core/error.hpp"
 #include "yotta/core/system/build.hpp"
-#if YOTTA_BODIES_OF(parallel)
-#include <cmath>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -57,20 +56,8 @@ struct LatencyBound {
   double flops;   // C
 };
 
-// The largest run. Errors: a time or a size that is not above 0; e outside 0 to below 1.
-YOTTA_API LatencyBound largest_run(const LatencyWall& wall, Where where = Where::current());
-
-// Seconds that a message needs to get from each of k workers to all, if a worker sends to one other
-// at a time: in each latency the number of workers who know it doubles. No all_reduce between them
-// takes less. (Workers that send to all others at once need one latency.)
-YOTTA_API double meeting_seconds(int workers, double latency);
-
-// Seconds of latency inside a worker, in one step of a model of `layers` layers with tensor
-// parallelism over `tp` chips: four all_reduces per layer, each a meeting of the chips.
-YOTTA_API double inside_seconds(int layers, int tp, double latency);
-
-#if YOTTA_BODIES_OF(parallel)
 namespace detail {
+
 inline void expect_wall(const LatencyWall& w, Where where) {
   for (const double each : {w.run, w.inside, w.batch, w.tokens})
     if (!(each > 0) || std::isinf(each))
@@ -82,17 +69,18 @@ inline void expect_wall(const LatencyWall& w, Where where) {
   if (!(w.growth >= 0 && w.growth < 1))
     fail(where, "a batch that grows as tokens to the {}: 0 to below 1", w.growth);
 }
+
 }  // namespace detail
 
-double meeting_seconds(int workers, double latency) {
+// Seconds that a message needs to get from each of k workers to all, if a worker sends to one other
+// at a time: in each latency the number of workers who know it doubles. No all_reduce between them
+// takes less. (Workers that send to all others at once need one latency.)
+inline double meeting_seconds(int workers, double latency) {
   return std::ceil(std::log2(static_cast<double>(workers))) * latency;
 }
 
-double inside_seconds(int layers, int tp, double latency) {
-  return 4.0 * layers * meeting_seconds(tp, latency);
-}
-
-LatencyBound largest_run(const LatencyWall& w, Where where) {
+// The largest run. Errors: a time or a size that is not above 0; e outside 0 to below 1.
+inline LatencyBound largest_run(const LatencyWall& w, Where where = Where::current()) {
   detail::expect_wall(w, where);
   LatencyBound bound{};
   bound.step = w.inside + meeting_seconds(w.workers, w.latency) / w.inner;
@@ -103,6 +91,11 @@ LatencyBound largest_run(const LatencyWall& w, Where where) {
   bound.flops = 6 * (bound.tokens / 20) * bound.tokens;
   return bound;
 }
-#endif  // YOTTA_BODIES
+
+// Seconds of latency inside a worker, in one step of a model of `layers` layers with tensor
+// parallelism over `tp` chips: four all_reduces per layer, each a meeting of the chips.
+inline double inside_seconds(int layers, int tp, double latency) {
+  return 4.0 * layers * meeting_seconds(tp, latency);
+}
 
 }  // namespace yotta

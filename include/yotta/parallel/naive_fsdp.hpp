@@ -18,24 +18,57 @@
 #pragma once
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/layer.hpp"
-#if YOTTA_BODIES_OF(parallel)
 #include "yotta/nn/elementwise.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/nn/layer.hpp"
 
 namespace yotta {
 
 // One layer of the stack, and who owns it.
 class OwnedLayer : public Layer {
  public:
-  YOTTA_API OwnedLayer(Layers entry, int owner, const Communicator& comm);
+  OwnedLayer(Layers entry, int owner, const Communicator& comm)
+      : Layer(entry.front()->name()), layer_(*entry.front()), owner_(owner), comm_(comm) {
+    for (const ParameterPtr& each : parameters(entry)) {
+      weights_.push_back({each, each->value.shape(), each->value.dtype()});
+      if (!is_owner()) each->value = {};
+    }
+  }
 
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    lend();
+    Tensor y = layer_.forward(x, saved.child(layer_.name()));
+    give_back();
+    return y;
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    lend();
+    Tensor dx = layer_.backward_input(dy, saved.child(layer_.name()));
+    give_back();
+    return dx;
+  }
+
   // The owner's gradients become the sum over all ranks; the others drop theirs.
-  YOTTA_API void backward_weight(Saved& saved) override;
+  void backward_weight(Saved& saved) override {
+    std::vector<Tensor> before;  // microbatches add up at the owner
+    for (Weight& weight : weights_) {
+      before.push_back(std::exchange(weight.parameter->grad, {}));
+      const MemoryScope memory(MemoryKind::gradients);
+      const DType dtype = bytes_of(weight.dtype) < 4 ? DType::f32 : weight.dtype;
+      weight.parameter->grad = Tensor::zeros(weight.shape, dtype);
+    }
+    layer_.backward_weight(saved.child(layer_.name()));
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      Tensor& grad = weights_[i].parameter->grad;
+      comm_.reduce(grad, owner_, ReduceOp::sum, {Algorithm::tree, "naive_fsdp.reduce"});
+      if (is_owner() && before[i].defined()) add_into(grad, before[i]);
+      if (!is_owner()) grad = {};
+    }
+  }
+
   // The owner's parameters are its own; the others have none.
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
+  void add_parameters(std::vector<ParameterPtr>& to) override {
+    if (is_owner()) layer_.add_parameters(to);
+  }
 
  private:
   struct Weight {
@@ -44,8 +77,18 @@ class OwnedLayer : public Layer {
     DType dtype;
   };
   bool is_owner() const { return comm_.rank() == owner_; }
-  YOTTA_API void lend();
-  YOTTA_API void give_back();
+  void lend() {
+    const MemoryScope memory(MemoryKind::buffers);
+    for (Weight& weight : weights_) {
+      Tensor& value = weight.parameter->value;
+      if (!is_owner()) value = Tensor::empty(weight.shape, weight.dtype);
+      comm_.broadcast(value, owner_, {Algorithm::tree, "naive_fsdp.broadcast"});
+    }
+  }
+  void give_back() {
+    if (is_owner()) return;
+    for (Weight& weight : weights_) weight.parameter->value = {};
+  }
 
   Layer& layer_;
   int owner_;
@@ -54,72 +97,7 @@ class OwnedLayer : public Layer {
 };
 
 // The stack with entry i owned by rank i % p: what the training loop runs. `model` must outlive it.
-YOTTA_API std::vector<LayerPtr> make_naive_fsdp(Layers model, const Communicator& comm);
-
-// Elements that all ranks together send in one forward and backward pass.
-constexpr int64_t naive_fsdp_elements_sent_by_all(int64_t ranks, int64_t parameters) {
-  return 3 * (ranks - 1) * parameters;
-}
-
-#if YOTTA_BODIES_OF(parallel)
-
-OwnedLayer::OwnedLayer(Layers entry, int owner, const Communicator& comm)
-    : Layer(entry.front()->name()), layer_(*entry.front()), owner_(owner), comm_(comm) {
-  for (const ParameterPtr& each : parameters(entry)) {
-    weights_.push_back({each, each->value.shape(), each->value.dtype()});
-    if (!is_owner()) each->value = {};
-  }
-}
-
-void OwnedLayer::lend() {
-  const MemoryScope memory(MemoryKind::buffers);
-  for (Weight& weight : weights_) {
-    Tensor& value = weight.parameter->value;
-    if (!is_owner()) value = Tensor::empty(weight.shape, weight.dtype);
-    comm_.broadcast(value, owner_, {Algorithm::tree, "naive_fsdp.broadcast"});
-  }
-}
-void OwnedLayer::give_back() {
-  if (is_owner()) return;
-  for (Weight& weight : weights_) weight.parameter->value = {};
-}
-
-Tensor OwnedLayer::forward(const Tensor& x, Saved& saved) {
-  lend();
-  Tensor y = layer_.forward(x, saved.child(layer_.name()));
-  give_back();
-  return y;
-}
-
-Tensor OwnedLayer::backward_input(const Tensor& dy, Saved& saved) {
-  lend();
-  Tensor dx = layer_.backward_input(dy, saved.child(layer_.name()));
-  give_back();
-  return dx;
-}
-
-void OwnedLayer::backward_weight(Saved& saved) {
-  std::vector<Tensor> before;  // microbatches add up at the owner
-  for (Weight& weight : weights_) {
-    before.push_back(std::exchange(weight.parameter->grad, {}));
-    const MemoryScope memory(MemoryKind::gradients);
-    const DType dtype = bytes_of(weight.dtype) < 4 ? DType::f32 : weight.dtype;
-    weight.parameter->grad = Tensor::zeros(weight.shape, dtype);
-  }
-  layer_.backward_weight(saved.child(layer_.name()));
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    Tensor& grad = weights_[i].parameter->grad;
-    comm_.reduce(grad, owner_, ReduceOp::sum, {Algorithm::tree, "naive_fsdp.reduce"});
-    if (is_owner() && before[i].defined()) add_into(grad, before[i]);
-    if (!is_owner()) grad = {};
-  }
-}
-
-void OwnedLayer::add_parameters(std::vector<ParameterPtr>& to) {
-  if (is_owner()) layer_.add_parameters(to);
-}
-
-std::vector<LayerPtr> make_naive_fsdp(Layers model, const Communicator& comm) {
+inline std::vector<LayerPtr> make_naive_fsdp(Layers model, const Communicator& comm) {
   std::vector<LayerPtr> layers;
   for (size_t i = 0; i < model.size(); ++i) {
     const int owner = static_cast<int>(i) % comm.size();
@@ -128,6 +106,9 @@ std::vector<LayerPtr> make_naive_fsdp(Layers model, const Communicator& comm) {
   return layers;
 }
 
-#endif  // YOTTA_BODIES
+// Elements that all ranks together send in one forward and backward pass.
+constexpr int64_t naive_fsdp_elements_sent_by_all(int64_t ranks, int64_t parameters) {
+  return 3 * (ranks - 1) * parameters;
+}
 
 }  // namespace yotta

@@ -41,74 +41,62 @@ struct OuterFragment {
 
   int64_t size() const { return outer.numel(); }  // n
   // Copies the slots' weights to the first n numbers of `to`.
-  YOTTA_API void copy_weights(Tensor& to) const;
+  void copy_weights(Tensor& to) const {
+    int64_t begin = 0;
+    for (Optimizer::Slot* slot : slots) {
+      const int64_t end = begin + slot->weight().numel();
+      Tensor part = to.rows(begin, end);
+      part.copy_from(slot->weight().reshape({-1}));
+      begin = end;
+    }
+  }
+
   // The slots' weights become keep * their own + (1 - keep) * outer.
-  YOTTA_API void set_weights(double keep) const;
+  void set_weights(double keep) const {
+    int64_t begin = 0;
+    for (Optimizer::Slot* slot : slots) {
+      Tensor& own = slot->weight();
+      const int64_t first = std::exchange(begin, begin + own.numel());
+      if (own.device() == Device::meta) continue;
+      visit_real(own.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
+        const Real* const to = outer.data<Real>() + first;
+        const Real stays = static_cast<Real>(keep);
+        for (int64_t i = 0; i < own.numel(); ++i)
+          own.data<Real>()[i] = stays * own.data<Real>()[i] + (1 - stays) * to[i];
+      });
+      if (slot->master.defined()) slot->parameter->value.copy_from(slot->master);
+    }
+  }
+
   // The slots' weights and `outer` change places; a second call undoes it. To average `outer`.
-  YOTTA_API void exchange();
+  void exchange() {
+    if (outer.device() == Device::meta) return;
+    const Tensor agreed = outer.clone();
+    copy_weights(outer);
+    int64_t begin = 0;
+    for (Optimizer::Slot* slot : slots) {
+      const int64_t first = std::exchange(begin, begin + slot->weight().numel());
+      slot->weight().copy_from(agreed.rows(first, begin).reshape(slot->weight().shape()));
+    }
+  }
+
   // A worker that was away: its weights are `outer`, and it has trained on nothing.
-  YOTTA_API void begin_again();
+  void begin_again() {
+    set_weights(0);
+    weight = 0;
+    steps = 0;
+  }
+
   // Forgets what rounding has taken off: for a new set of workers.
-  YOTTA_API void forget_lost(const Communicator& workers);
+  void forget_lost(const Communicator& workers) {
+    const MemoryScope memory(MemoryKind::optimizer);
+    const int64_t mine = chunk_count(size(), workers.size(), workers.rank());
+    lost = {Tensor::zeros({size()}, outer.dtype()), Tensor::zeros({mine}, outer.dtype())};
+  }
 };
 
-// Cuts the slots into runs of about the same size. `outer` is what the weights are; the momentum is
-// zero. Errors: no slots; fewer than one fragment, or more than slots; slots of two types.
-YOTTA_API std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots,
-                                                       int fragments,
-                                                       Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel)
-void OuterFragment::copy_weights(Tensor& to) const {
-  int64_t begin = 0;
-  for (Optimizer::Slot* slot : slots) {
-    const int64_t end = begin + slot->weight().numel();
-    Tensor part = to.rows(begin, end);
-    part.copy_from(slot->weight().reshape({-1}));
-    begin = end;
-  }
-}
-
-void OuterFragment::set_weights(double keep) const {
-  int64_t begin = 0;
-  for (Optimizer::Slot* slot : slots) {
-    Tensor& own = slot->weight();
-    const int64_t first = std::exchange(begin, begin + own.numel());
-    if (own.device() == Device::meta) continue;
-    visit_real(own.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
-      const Real* const to = outer.data<Real>() + first;
-      const Real stays = static_cast<Real>(keep);
-      for (int64_t i = 0; i < own.numel(); ++i)
-        own.data<Real>()[i] = stays * own.data<Real>()[i] + (1 - stays) * to[i];
-    });
-    if (slot->master.defined()) slot->parameter->value.copy_from(slot->master);
-  }
-}
-
-void OuterFragment::exchange() {
-  if (outer.device() == Device::meta) return;
-  const Tensor agreed = outer.clone();
-  copy_weights(outer);
-  int64_t begin = 0;
-  for (Optimizer::Slot* slot : slots) {
-    const int64_t first = std::exchange(begin, begin + slot->weight().numel());
-    slot->weight().copy_from(agreed.rows(first, begin).reshape(slot->weight().shape()));
-  }
-}
-
-void OuterFragment::begin_again() {
-  set_weights(0);
-  weight = 0;
-  steps = 0;
-}
-
-void OuterFragment::forget_lost(const Communicator& workers) {
-  const MemoryScope memory(MemoryKind::optimizer);
-  const int64_t mine = chunk_count(size(), workers.size(), workers.rank());
-  lost = {Tensor::zeros({size()}, outer.dtype()), Tensor::zeros({mine}, outer.dtype())};
-}
-
 namespace detail {
+
 inline void make_outer(OuterFragment& fragment, Where where) {
   const MemoryScope memory(MemoryKind::optimizer);
   const Tensor& first = fragment.slots.front()->weight();
@@ -125,10 +113,13 @@ inline void make_outer(OuterFragment& fragment, Where where) {
   fragment.momentum = Tensor::zeros({n}, first.dtype());
   fragment.copy_weights(fragment.outer);
 }
+
 }  // namespace detail
 
-std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots, int fragments,
-                                             Where where) {
+// Cuts the slots into runs of about the same size. `outer` is what the weights are; the momentum is
+// zero. Errors: no slots; fewer than one fragment, or more than slots; slots of two types.
+inline std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots,
+                                                    int fragments, Where where = Where::current()) {
   const int64_t count = std::ssize(slots);
   if (fragments < 1 || fragments > count)
     fail(where, "{} fragments of {} weights; each has one at least", fragments, count);
@@ -146,6 +137,5 @@ std::deque<OuterFragment> cut_into_fragments(std::vector<Optimizer::Slot>& slots
   for (OuterFragment& fragment : made) detail::make_outer(fragment, where);
   return made;
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

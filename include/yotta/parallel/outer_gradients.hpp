@@ -20,14 +20,13 @@
 // Feedback Fixes SignSGD"; Douillard et al. (2025), Streaming DiLoCo (4 bits, there floats).
 #pragma once
 
-#include "yotta/comm/channel.hpp"
-#include "yotta/core/chunks.hpp"
-#include "yotta/core/tensor.hpp"
-#if YOTTA_BODIES_OF(parallel)
 #include <cmath>
 #include <cstring>
 #include <limits>
-#endif  // YOTTA_BODIES
+
+#include "yotta/comm/channel.hpp"
+#include "yotta/core/chunks.hpp"
+#include "yotta/core/tensor.hpp"
 
 namespace yotta {
 
@@ -39,33 +38,8 @@ constexpr int64_t packed_bytes(int64_t n, int bits) {
   return 4 * scales + (n * bits + 7) / 8;
 }
 
-// x (n), f32 or f64, packed into `to` (packed_bytes) u8. A block with a number that is not finite
-// comes back as NaN.
-YOTTA_API void pack(const Tensor& x, int bits, Tensor& to, Where where = Where::current());
-// And back, into x (n).
-YOTTA_API void unpack(const Tensor& from, int bits, Tensor& x, Where where = Where::current());
-
-// Rounds x (n) + lost (n) as pack does, into `to`. `lost` becomes what rounding took off. With an
-// undefined `lost` there is no feedback.
-YOTTA_API void pack_with_feedback(const Tensor& x, int bits, Tensor& to, Tensor& lost);
-
-// A message between workers, u8: the sender's weight as f32, then x (n) packed.
-constexpr int64_t message_bytes(int64_t n, int bits) { return 4 + packed_bytes(n, bits); }
-YOTTA_API Tensor packed_message(const Tensor& x, double weight, int bits, Tensor& lost);
-// sum (n) += weight * numbers of a message. Returns the weight.
-YOTTA_API double add_message(Tensor& sum, const Tensor& message, int bits);
-// Step `step` of p in which each rank meets each other: sends u8 to rank + step, and returns what
-// comes from rank - step, `bytes` long. Step 0 is with itself: what is sent comes.
-YOTTA_API Tensor meet_next(Channel& channel, int step, const Tensor& sent, int64_t bytes);
-
-// x = a x + b y, number by number.
-YOTTA_API void combine(Tensor& x, double a, const Tensor& y, double b);
-
-// Chunk `rank` of p of x (n), a view; of an undefined tensor undefined.
-YOTTA_API Tensor chunk_of(const Tensor& x, int p, int rank);
-
-#if YOTTA_BODIES_OF(parallel)
 namespace detail {
+
 inline void expect_packed(const char* what, const Tensor& x, int bits, const Tensor& packed,
                           Where where) {
   if (bits != 8 && bits != 4) fail(where, "{} with {} bits; there are 8 and 4", what, bits);
@@ -96,20 +70,19 @@ inline void put_code(uint8_t* codes, int64_t i, int bits, int code) {
     codes[i / 2] = static_cast<uint8_t>(other | ((code & 15) << shift));
   }
 }
+
 // Those of x[begin] to x[end - 1]; 0 if the scale is that of zeros, or NaN.
 template <class Real>
 void put_codes(const Real* x, int64_t begin, int64_t end, int bits, float scale, uint8_t* codes) {
   for (int64_t i = begin; i < end; ++i)
     put_code(codes, i, bits, scale > 0 ? static_cast<int>(std::lround(x[i] / scale)) : 0);
 }
-inline int code_at(const uint8_t* codes, int64_t i, int bits) {
-  if (bits == 8) return static_cast<int8_t>(codes[i]);
-  const int half = (codes[i / 2] >> (i % 2 == 0 ? 0 : 4)) & 15;
-  return half > 7 ? half - 16 : half;
-}
+
 }  // namespace detail
 
-void pack(const Tensor& x, int bits, Tensor& to, Where where) {
+// x (n), f32 or f64, packed into `to` (packed_bytes) u8. A block with a number that is not finite
+// comes back as NaN.
+inline void pack(const Tensor& x, int bits, Tensor& to, Where where = Where::current()) {
   detail::expect_packed("pack", x, bits, to, where);
   const auto n = static_cast<double>(x.numel());
   charge({"pack", x.dtype(), 3 * n, static_cast<double>(x.nbytes()),
@@ -129,7 +102,18 @@ void pack(const Tensor& x, int bits, Tensor& to, Where where) {
   });
 }
 
-void unpack(const Tensor& from, int bits, Tensor& x, Where where) {
+namespace detail {
+
+inline int code_at(const uint8_t* codes, int64_t i, int bits) {
+  if (bits == 8) return static_cast<int8_t>(codes[i]);
+  const int half = (codes[i / 2] >> (i % 2 == 0 ? 0 : 4)) & 15;
+  return half > 7 ? half - 16 : half;
+}
+
+}  // namespace detail
+
+// And back, into x (n).
+inline void unpack(const Tensor& from, int bits, Tensor& x, Where where = Where::current()) {
   detail::expect_packed("unpack", x, bits, from, where);
   charge({"unpack", x.dtype(), static_cast<double>(x.numel()), static_cast<double>(from.nbytes()),
           static_cast<double>(x.nbytes())});
@@ -147,7 +131,9 @@ void unpack(const Tensor& from, int bits, Tensor& x, Where where) {
   });
 }
 
-void pack_with_feedback(const Tensor& x, int bits, Tensor& to, Tensor& lost) {
+// Rounds x (n) + lost (n) as pack does, into `to`. `lost` becomes what rounding took off. With an
+// undefined `lost` there is no feedback.
+inline void pack_with_feedback(const Tensor& x, int bits, Tensor& to, Tensor& lost) {
   if (!lost.defined()) return pack(x, bits, to);
   expect_shape("pack_with_feedback", "what was lost before", lost, x.shape());
   if (x.device() == Device::meta) return pack(x, bits, to);
@@ -162,7 +148,9 @@ void pack_with_feedback(const Tensor& x, int bits, Tensor& to, Tensor& lost) {
   });
 }
 
-Tensor packed_message(const Tensor& x, double weight, int bits, Tensor& lost) {
+// A message between workers, u8: the sender's weight as f32, then x (n) packed.
+constexpr int64_t message_bytes(int64_t n, int bits) { return 4 + packed_bytes(n, bits); }
+inline Tensor packed_message(const Tensor& x, double weight, int bits, Tensor& lost) {
   const MemoryScope memory(MemoryKind::buffers);
   Tensor made = Tensor::empty({message_bytes(x.numel(), bits)}, DType::u8);
   const auto first = static_cast<float>(weight);
@@ -172,7 +160,8 @@ Tensor packed_message(const Tensor& x, double weight, int bits, Tensor& lost) {
   return made;
 }
 
-double add_message(Tensor& sum, const Tensor& message, int bits) {
+// sum (n) += weight * numbers of a message. Returns the weight.
+inline double add_message(Tensor& sum, const Tensor& message, int bits) {
   const MemoryScope memory(MemoryKind::buffers);
   float weight = 1;
   Tensor x = Tensor::empty(sum.shape(), sum.dtype());
@@ -186,7 +175,9 @@ double add_message(Tensor& sum, const Tensor& message, int bits) {
   return weight;
 }
 
-Tensor meet_next(Channel& channel, int step, const Tensor& sent, int64_t bytes) {
+// Step `step` of p in which each rank meets each other: sends u8 to rank + step, and returns what
+// comes from rank - step, `bytes` long. Step 0 is with itself: what is sent comes.
+inline Tensor meet_next(Channel& channel, int step, const Tensor& sent, int64_t bytes) {
   if (step == 0) return sent;
   const int p = channel.size(), rank = channel.rank();
   Tensor come = Tensor::empty({bytes}, DType::u8);
@@ -194,7 +185,8 @@ Tensor meet_next(Channel& channel, int step, const Tensor& sent, int64_t bytes) 
   return come;
 }
 
-void combine(Tensor& x, double a, const Tensor& y, double b) {
+// x = a x + b y, number by number.
+inline void combine(Tensor& x, double a, const Tensor& y, double b) {
   if (x.device() == Device::meta) return;
   visit_real(x.dtype(), Where::current(), [&]<class Real>(Type<Real>) {
     for (int64_t i = 0; i < x.numel(); ++i)
@@ -203,10 +195,10 @@ void combine(Tensor& x, double a, const Tensor& y, double b) {
   });
 }
 
-Tensor chunk_of(const Tensor& x, int p, int rank) {
+// Chunk `rank` of p of x (n), a view; of an undefined tensor undefined.
+inline Tensor chunk_of(const Tensor& x, int p, int rank) {
   if (!x.defined()) return {};
   return x.rows(chunk_begin(x.numel(), p, rank), chunk_begin(x.numel(), p, rank + 1));
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

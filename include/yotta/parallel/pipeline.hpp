@@ -69,14 +69,32 @@ class Pipeline {
   // chunks[c] is this rank's c-th stage. before_backward(last), if given, is called before each B,
   // I or W; `last` is true for the last microbatch of the chunk to go backward, which completes the
   // chunk's gradients (DDP: no_sync for the others).
-  YOTTA_API Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
-                     std::function<void(bool last)> before_backward = nullptr);
+  Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
+           std::function<void(bool last)> before_backward = nullptr)
+      : comm_(comm), before_backward_(std::move(before_backward)) {
+    for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Sequential>(chunk));
+  }
 
   // One step: every microbatch forward and backward. Gradients accumulate in the chunks'
   // parameters.
-  YOTTA_API PipelineReport run(const PipelineSchedule& schedule,
-                               std::span<const PipelineMicrobatch> microbatches,
-                               const PipelineLoss& loss, Where where = Where::current());
+  PipelineReport run(const PipelineSchedule& schedule,
+                     std::span<const PipelineMicrobatch> microbatches, const PipelineLoss& loss,
+                     Where where = Where::current()) {
+    check(schedule, std::ssize(microbatches), where);
+    schedule_ = &schedule, microbatches_ = microbatches, loss_ = &loss;
+    report_ = {}, saved_now_ = 0;
+    in_flight_.clear();
+    in_flight_.resize(chunks_.size() * microbatches.size());
+    messages_.emplace(comm_, schedule);
+    const PipelineActions& mine = actions(axis_rank(comm_));
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const bool pair = mine[i].with_next && i + 1 < mine.size();
+      if (!pair) play(mine[i]);
+      if (pair) play_together(mine[i], mine[i + 1]), ++i;
+    }
+    messages_->finish();
+    return report_;
+  }
 
  private:
   // A microbatch in a chunk, from its F to its W.
@@ -85,17 +103,93 @@ class Pipeline {
     Tensor dy;  // of the last stage: made by the loss, used by B
   };
 
-  YOTTA_API void play(const PipelineAction& a);
-  YOTTA_API void play_together(const PipelineAction& f, const PipelineAction& b);
-  YOTTA_API void begin_backward(const PipelineAction& a);
-  YOTTA_API Tensor forward(const PipelineAction& a, const Tensor& x);
-  YOTTA_API Tensor backward(const PipelineAction& a, Tensor dy);
-  YOTTA_API void forget(const PipelineAction& a);
-  YOTTA_API Tensor take(const PipelineAction& a);
-  YOTTA_API void give(Tensor data, const PipelineAction& a);
+  void play(const PipelineAction& a) {
+    if (a.op == PipelineOp::F) return give(forward(a, take(a)), a);
+    begin_backward(a);
+    if (a.op != PipelineOp::W) return give(backward(a, take(a)), a);
+    chunk(a).backward_weight(*in_flight(a).saved);
+    forget(a);
+  }
+  void play_together(const PipelineAction& f, const PipelineAction& b) {
+    const Tensor x = take(f);
+    Tensor dy = take(b);
+    Tensor y = forward(f, x);
+    begin_backward(b);
+    Tensor dx = backward(b, std::move(dy));
+    give(std::move(y), f);
+    give(std::move(dx), b);
+  }
+  void begin_backward(const PipelineAction& a) {
+    if (before_backward_) before_backward_(goes_last(a));
+    if (!in_flight(a).saved)
+      fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
+  }
 
-  YOTTA_API bool goes_last(const PipelineAction& a) const;
-  YOTTA_API void check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const;
+  // y; undefined on the last stage, where the loss takes it.
+  Tensor forward(const PipelineAction& a, const Tensor& x) {
+    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+    InFlight& here = in_flight(a);
+    here.saved.emplace(microbatch.place);
+    report_.most_saved = std::max(report_.most_saved, ++saved_now_);
+    Tensor y = chunk(a).forward(x, *here.saved);
+    if (!is_last(a.stage)) return y;
+    report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
+    return {};
+  }
+  Tensor backward(const PipelineAction& a, Tensor dy) {
+    InFlight& here = in_flight(a);
+    Tensor dx = a.op == PipelineOp::I
+                    ? chunk(a).backward_input(dy, *here.saved)
+                    : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
+    if (a.op == PipelineOp::B) forget(a);
+    return dx;
+  }
+  void forget(const PipelineAction& a) {
+    in_flight(a).saved.reset();
+    --saved_now_;
+  }
+
+  // What action `a` works on: from another stage, or what the model and the loss begin with.
+  Tensor take(const PipelineAction& a) {
+    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+    if (a.op == PipelineOp::F && a.stage == 0) return microbatch.x;
+    if (a.op != PipelineOp::F && is_last(a.stage)) return std::exchange(in_flight(a).dy, {});
+    return messages_->receive(a, microbatch.between, microbatch.dtype);
+  }
+
+  // Sends the result of action `a` to the stage that waits for it, if there is one.
+  void give(Tensor data, const PipelineAction& a) {
+    if (messages_->route(a).to < 0) return;
+    const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
+    if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
+      fail(Where::current(),
+           "{} made {}, but {} {} flows between stages: does stage {} have its first layer? (with "
+           "more stages than layers some have none)",
+           str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
+    messages_->send(a, std::move(data));
+  }
+
+  // Does no other microbatch of this chunk go backward after this one?
+  bool goes_last(const PipelineAction& a) const {
+    const PipelineActions& all = actions(axis_rank(comm_));
+    return std::none_of(std::find(all.begin(), all.end(), a), all.end(),
+                        [&](const PipelineAction& later) {
+                          return later.stage == a.stage && later.op != PipelineOp::F &&
+                                 later.microbatch != a.microbatch;
+                        });
+  }
+  void check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {
+    if (schedule.ranks != axis_size(comm_))
+      fail(where, "a schedule for {} ranks on a communicator of {}: make one for {} ranks",
+           schedule.ranks, axis_size(comm_), axis_size(comm_));
+    if (schedule.chunks() != static_cast<int>(chunks_.size()))
+      fail(where,
+           "a schedule of {} stages on {} ranks needs {} chunks of the model per rank, not {}",
+           schedule.stages, schedule.ranks, schedule.chunks(), chunks_.size());
+    if (schedule.microbatches != microbatches)
+      fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches,
+           microbatches);
+  }
   const PipelineActions& actions(int rank) const {
     return schedule_->by_rank[static_cast<size_t>(rank)];
   }
@@ -121,125 +215,5 @@ class Pipeline {
   int64_t saved_now_ = 0;
   PipelineReport report_;
 };
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-Pipeline::Pipeline(const Communicator& comm, const std::vector<Layers>& chunks,
-                   std::function<void(bool last)> before_backward)
-    : comm_(comm), before_backward_(std::move(before_backward)) {
-  for (const Layers& chunk : chunks) chunks_.push_back(std::make_unique<Sequential>(chunk));
-}
-
-PipelineReport Pipeline::run(const PipelineSchedule& schedule,
-                             std::span<const PipelineMicrobatch> microbatches,
-                             const PipelineLoss& loss, Where where) {
-  check(schedule, std::ssize(microbatches), where);
-  schedule_ = &schedule, microbatches_ = microbatches, loss_ = &loss;
-  report_ = {}, saved_now_ = 0;
-  in_flight_.clear();
-  in_flight_.resize(chunks_.size() * microbatches.size());
-  messages_.emplace(comm_, schedule);
-  const PipelineActions& mine = actions(axis_rank(comm_));
-  for (size_t i = 0; i < mine.size(); ++i) {
-    const bool pair = mine[i].with_next && i + 1 < mine.size();
-    if (!pair) play(mine[i]);
-    if (pair) play_together(mine[i], mine[i + 1]), ++i;
-  }
-  messages_->finish();
-  return report_;
-}
-
-void Pipeline::play(const PipelineAction& a) {
-  if (a.op == PipelineOp::F) return give(forward(a, take(a)), a);
-  begin_backward(a);
-  if (a.op != PipelineOp::W) return give(backward(a, take(a)), a);
-  chunk(a).backward_weight(*in_flight(a).saved);
-  forget(a);
-}
-
-void Pipeline::play_together(const PipelineAction& f, const PipelineAction& b) {
-  const Tensor x = take(f);
-  Tensor dy = take(b);
-  Tensor y = forward(f, x);
-  begin_backward(b);
-  Tensor dx = backward(b, std::move(dy));
-  give(std::move(y), f);
-  give(std::move(dx), b);
-}
-
-void Pipeline::begin_backward(const PipelineAction& a) {
-  if (before_backward_) before_backward_(goes_last(a));
-  if (!in_flight(a).saved)
-    fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
-}
-
-// y; undefined on the last stage, where the loss takes it.
-Tensor Pipeline::forward(const PipelineAction& a, const Tensor& x) {
-  const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-  InFlight& here = in_flight(a);
-  here.saved.emplace(microbatch.place);
-  report_.most_saved = std::max(report_.most_saved, ++saved_now_);
-  Tensor y = chunk(a).forward(x, *here.saved);
-  if (!is_last(a.stage)) return y;
-  report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
-  return {};
-}
-
-Tensor Pipeline::backward(const PipelineAction& a, Tensor dy) {
-  InFlight& here = in_flight(a);
-  Tensor dx = a.op == PipelineOp::I
-                  ? chunk(a).backward_input(dy, *here.saved)
-                  : yotta::backward(chunk(a).layers(), std::move(dy), *here.saved);
-  if (a.op == PipelineOp::B) forget(a);
-  return dx;
-}
-
-void Pipeline::forget(const PipelineAction& a) {
-  in_flight(a).saved.reset();
-  --saved_now_;
-}
-
-// What action `a` works on: from another stage, or what the model and the loss begin with.
-Tensor Pipeline::take(const PipelineAction& a) {
-  const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-  if (a.op == PipelineOp::F && a.stage == 0) return microbatch.x;
-  if (a.op != PipelineOp::F && is_last(a.stage)) return std::exchange(in_flight(a).dy, {});
-  return messages_->receive(a, microbatch.between, microbatch.dtype);
-}
-
-// Sends the result of action `a` to the stage that waits for it, if there is one.
-void Pipeline::give(Tensor data, const PipelineAction& a) {
-  if (messages_->route(a).to < 0) return;
-  const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
-  if (!data.defined() || data.shape() != microbatch.between || data.dtype() != microbatch.dtype)
-    fail(Where::current(),
-         "{} made {}, but {} {} flows between stages: does stage {} have its first layer? (with "
-         "more stages than layers some have none)",
-         str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
-  messages_->send(a, std::move(data));
-}
-
-// Does no other microbatch of this chunk go backward after this one?
-bool Pipeline::goes_last(const PipelineAction& a) const {
-  const PipelineActions& all = actions(axis_rank(comm_));
-  return std::none_of(std::find(all.begin(), all.end(), a), all.end(),
-                      [&](const PipelineAction& later) {
-                        return later.stage == a.stage && later.op != PipelineOp::F &&
-                               later.microbatch != a.microbatch;
-                      });
-}
-
-void Pipeline::check(const PipelineSchedule& schedule, int64_t microbatches, Where where) const {
-  if (schedule.ranks != axis_size(comm_))
-    fail(where, "a schedule for {} ranks on a communicator of {}: make one for {} ranks",
-         schedule.ranks, axis_size(comm_), axis_size(comm_));
-  if (schedule.chunks() != static_cast<int>(chunks_.size()))
-    fail(where, "a schedule of {} stages on {} ranks needs {} chunks of the model per rank, not {}",
-         schedule.stages, schedule.ranks, schedule.chunks(), chunks_.size());
-  if (schedule.microbatches != microbatches)
-    fail(where, "a schedule for {} microbatches was given {}", schedule.microbatches, microbatches);
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

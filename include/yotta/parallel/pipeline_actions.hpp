@@ -46,8 +46,18 @@ struct PipelineAction {
 };
 using PipelineActions = std::vector<PipelineAction>;  // of one rank, in order
 
-YOTTA_API std::string str(const PipelineAction& action);    // "1B0"
-YOTTA_API std::string str(const PipelineActions& actions);  // "0F0 0F1 0B0 0B1"
+// "1B0"
+inline std::string str(const PipelineAction& action) {
+  return fmt::format("{}{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
+                     action.microbatch, action.with_next ? "&" : "");
+}
+
+// "0F0 0F1 0B0 0B1"
+inline std::string str(const PipelineActions& actions) {
+  std::string text;
+  for (const PipelineAction& each : actions) text += (text.empty() ? "" : " ") + str(each);
+  return text;
+}
 
 // Whether both take the same message: F takes one from below, B or I one from above.
 constexpr bool same_message(const PipelineAction& a, const PipelineAction& b) {
@@ -133,19 +143,5 @@ constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
   if (v == 1) return in_flight_1f1b(rank, p, m);
   return std::min<int64_t>(2 * (p - 1 - rank) + int64_t{v - 1} * p + 1, m * v);
 }
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-std::string str(const PipelineAction& action) {
-  return fmt::format("{}{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
-                     action.microbatch, action.with_next ? "&" : "");
-}
-std::string str(const PipelineActions& actions) {
-  std::string text;
-  for (const PipelineAction& each : actions) text += (text.empty() ? "" : " ") + str(each);
-  return text;
-}
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

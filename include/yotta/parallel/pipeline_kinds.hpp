@@ -47,15 +47,7 @@ struct PipelinePlan {
 };
 
 // Why p ranks cannot run m microbatches so; empty if they can.
-YOTTA_API std::string why_not(const PipelinePlan& plan, int p, int64_t m);
-
-// Errors: why_not.
-YOTTA_API PipelineSchedule make_schedule(const PipelinePlan& plan, int p, int64_t m,
-                                         Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-std::string why_not(const PipelinePlan& plan, int p, int64_t m) {
+inline std::string why_not(const PipelinePlan& plan, int p, int64_t m) {
   const char* const kind = name(plan.kind);
   if (p < 1 || m < 1 || plan.chunks < 1)
     return fmt::format(
@@ -73,7 +65,9 @@ std::string why_not(const PipelinePlan& plan, int p, int64_t m) {
   return "";
 }
 
-PipelineSchedule make_schedule(const PipelinePlan& plan, int p, int64_t m, Where where) {
+// Errors: why_not.
+inline PipelineSchedule make_schedule(const PipelinePlan& plan, int p, int64_t m,
+                                      Where where = Where::current()) {
   if (const std::string why = why_not(plan, p, m); !why.empty()) fail(where, "{}", why);
   const int64_t hold = plan.hold > 0 ? plan.hold : p;
   switch (plan.kind) {
@@ -89,7 +83,5 @@ PipelineSchedule make_schedule(const PipelinePlan& plan, int p, int64_t m, Where
     default: return make_schedule(plan.kind, p, m, plan.chunks, where);
   }
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

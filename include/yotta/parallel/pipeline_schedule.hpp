@@ -48,74 +48,7 @@ namespace yotta {
 // ---- one rank's actions ----
 
 // Naive model parallelism: one microbatch after the other all the way, so one rank works at a time.
-YOTTA_API PipelineActions naive_actions(int rank, int p, int64_t m);
-// GPipe: all forward, then all backward.
-YOTTA_API PipelineActions gpipe_actions(int rank, int p, int64_t m);
-// 1F1B, in three phases:
-//     warm-up         p - 1 - rank F (at most m): microbatch 0 has as many stages to go through
-//                     before its B can come back
-//     steady state    one F, one B in turn until all F are done: p - rank in flight after each F
-//     cool-down       the B that are left
-YOTTA_API PipelineActions one_f_one_b_actions(int rank, int p, int64_t m);
-// Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the
-// first chunk to the last and backward from the last to the first. If p does not divide m, the last
-// turn's places stay empty.
-YOTTA_API PipelineActions interleaved_actions(int rank, int p, int64_t m, int v);
-
-// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each
-// needs a Saved, the memory of what its backward pass will read (nn/saved.hpp).
-YOTTA_API int64_t most_in_flight(const PipelineActions& actions);
-
-// ---- all ranks' ----
-
-// The schedule of p ranks and m microbatches; v chunks per rank if it is interleaved.
-YOTTA_API PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v = 1,
-                                         Where where = Where::current());
-
-// ---- messages ----
-
-// What a rank receives from other stages and sends to them in a step. A message has a tag of its
-// own, for its direction, stage and microbatch. Stages of one rank hand tensors over without one.
-class PipelineMessages {
- public:
-  YOTTA_API PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule);
-
-  // The stages that action `a` receives from and sends to; -1: none.
-  struct Route {
-    int from = -1, to = -1;
-  };
-  YOTTA_API Route route(const PipelineAction& a) const;
-
-  // Waits for what `a` needs from another stage; undefined if it needs nothing.
-  YOTTA_API Tensor receive(const PipelineAction& a, const Shape& shape, DType dtype);
-  // Sends what `a` made to the stage that waits for it, and goes on.
-  YOTTA_API void send(const PipelineAction& a, Tensor made);
-  // Waits until all that was sent has been received.
-  YOTTA_API void finish();
-
- private:
-  // A message that may not have been received yet: its data must stay.
-  struct Sent {
-    Tensor data;
-    Work work;
-    int to;                      // rank
-    PipelineAction received_by;  // the receiver's action that takes it
-  };
-
-  YOTTA_API int tag(const PipelineAction& receiver) const;
-  YOTTA_API void hand_over(const PipelineAction& receiver, Tensor data);
-  YOTTA_API Tensor handed_over(const PipelineAction& receiver);
-  YOTTA_API void release(int rank, const PipelineAction& done);
-
-  Communicator comm_;
-  const PipelineSchedule* schedule_;
-  std::map<int, Tensor> handed_;  // by tag
-  std::deque<Sent> sent_;
-};
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
+inline PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
   PipelineActions actions;
   for (int64_t i = 0; i < m; ++i) {
     actions.push_back({rank, PipelineOp::F, i});
@@ -124,7 +57,8 @@ PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
   return actions;
 }
 
-PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
+// GPipe: all forward, then all backward.
+inline PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
   PipelineActions actions;
   // exercise 18.1: rank's actions, in order
   for (int64_t i = 0; i < m; ++i) actions.push_back({rank, PipelineOp::F, i});
@@ -133,7 +67,12 @@ PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
   return actions;
 }
 
-PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
+// 1F1B, in three phases:
+//     warm-up         p - 1 - rank F (at most m): microbatch 0 has as many stages to go through
+//                     before its B can come back
+//     steady state    one F, one B in turn until all F are done: p - rank in flight after each F
+//     cool-down       the B that are left
+inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
   PipelineActions actions;
   // exercise 18.2: warm-up, steady state, cool-down
   const int64_t warm_up = std::min<int64_t>(p - 1 - rank, m);
@@ -148,7 +87,10 @@ PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
   return actions;
 }
 
-PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
+// Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the
+// first chunk to the last and backward from the last to the first. If p does not divide m, the last
+// turn's places stay empty.
+inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   if (v == 1) return one_f_one_b_actions(rank, p, m);
   PipelineActions actions;
   // exercise 18.7: F goes through the chunks in turn, p microbatches in each; B the other way
@@ -170,7 +112,9 @@ PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   return actions;
 }
 
-int64_t most_in_flight(const PipelineActions& actions) {
+// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each
+// needs a Saved, the memory of what its backward pass will read (nn/saved.hpp).
+inline int64_t most_in_flight(const PipelineActions& actions) {
   int64_t most = 0;
   // exercise 18.3: count up and down along the list; I does not end a microbatch, W does
   int64_t live = 0;
@@ -182,7 +126,11 @@ int64_t most_in_flight(const PipelineActions& actions) {
   return most;
 }
 
-PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where where) {
+// ---- all ranks' ----
+
+// The schedule of p ranks and m microbatches; v chunks per rank if it is interleaved.
+inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v = 1,
+                                      Where where = Where::current()) {
   if (p < 1 || m < 1 || v < 1)
     fail(where, "a pipeline of {} ranks, {} microbatches, {} chunks per rank: at least 1 each", p,
          m, v);
@@ -205,82 +153,107 @@ PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v, Where
   return made;
 }
 
-PipelineMessages::PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
-    : comm_(comm), schedule_(&schedule) {}
+// ---- messages ----
 
-auto PipelineMessages::route(const PipelineAction& a) const -> Route {
-  Route route;
-  // exercise 18.4: which stages does F receive from and send to, which B and I, which W?
-  const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
-  if (a.op == PipelineOp::F) route = {below, above};
-  if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
-  // end of exercise 18.4
-  return route;
-}
+// What a rank receives from other stages and sends to them in a step. A message has a tag of its
+// own, for its direction, stage and microbatch. Stages of one rank hand tensors over without one.
+class PipelineMessages {
+ public:
+  PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
+      : comm_(comm), schedule_(&schedule) {}
 
-Tensor PipelineMessages::receive(const PipelineAction& a, const Shape& shape, DType dtype) {
-  Tensor data;
-  // exercise 18.5: receive it, or take it over from a stage of this rank; release what has arrived
-  const int from = route(a).from;
-  if (from < 0) return data;
-  const int rank = schedule_->rank_of(from, a.microbatch);
-  if (rank == axis_rank(comm_)) return handed_over(a);
-  data = Tensor::empty(shape, dtype);
-  comm_.recv(data, rank, tag(a));
-  release(rank, {from, a.op, a.microbatch});
-  // end of exercise 18.5
-  return data;
-}
-
-void PipelineMessages::send(const PipelineAction& a, Tensor made) {
-  // exercise 18.6: send it without waiting, or hand it over; what was sent stays in sent_
-  const int to = route(a).to;
-  if (to < 0) return;
-  const int rank = schedule_->rank_of(to, a.microbatch);
-  const PipelineAction receiver{to, a.op, a.microbatch};
-  if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
-  Work work = comm_.send_async(made, rank, tag(receiver));
-  sent_.push_back({std::move(made), std::move(work), rank, receiver});
-  // end of exercise 18.6
-}
-
-void PipelineMessages::finish() {
-  for (Sent& each : sent_) each.work.wait();
-  sent_.clear();
-}
-
-// A number for each message of a step, by the action that receives it.
-int PipelineMessages::tag(const PipelineAction& receiver) const {
-  const int64_t forward = receiver.op == PipelineOp::F ? 1 : 0;
-  return static_cast<int>((2 * receiver.stage + forward) * schedule_->microbatches +
-                          receiver.microbatch);
-}
-
-void PipelineMessages::hand_over(const PipelineAction& receiver, Tensor data) {
-  handed_.emplace(tag(receiver), std::move(data));
-}
-Tensor PipelineMessages::handed_over(const PipelineAction& receiver) {
-  auto handed = handed_.extract(tag(receiver));
-  if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(receiver));
-  return std::move(handed.mapped());
-}
-
-// A rank has run its actions up to `done`: what was sent to those has arrived, and can be freed.
-void PipelineMessages::release(int rank, const PipelineAction& done) {
-  const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
-  const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {
-    return std::find_if(all.begin(), end, [&](const auto& each) {
-      return same_message(each, wanted);  // B and I take the same
-    });
+  // The stages that action `a` receives from and sends to; -1: none.
+  struct Route {
+    int from = -1, to = -1;
   };
-  const auto until = find(all.end(), done);
-  for (size_t i = sent_.size(); i-- > 0;) {
-    if (sent_[i].to != rank || find(until, sent_[i].received_by) == until) continue;
-    sent_[i].work.wait();
-    sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
+  Route route(const PipelineAction& a) const {
+    Route route;
+    // exercise 18.4: which stages does F receive from and send to, which B and I, which W?
+    const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
+    if (a.op == PipelineOp::F) route = {below, above};
+    if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
+    // end of exercise 18.4
+    return route;
   }
-}
 
-#endif  // YOTTA_BODIES
+  // Waits for what `a` needs from another stage; undefined if it needs nothing.
+  Tensor receive(const PipelineAction& a, const Shape& shape, DType dtype) {
+    Tensor data;
+    // exercise 18.5: receive it, or take it over from a stage of this rank; release what has arrived
+    const int from = route(a).from;
+    if (from < 0) return data;
+    const int rank = schedule_->rank_of(from, a.microbatch);
+    if (rank == axis_rank(comm_)) return handed_over(a);
+    data = Tensor::empty(shape, dtype);
+    comm_.recv(data, rank, tag(a));
+    release(rank, {from, a.op, a.microbatch});
+    // end of exercise 18.5
+    return data;
+  }
+
+  // Sends what `a` made to the stage that waits for it, and goes on.
+  void send(const PipelineAction& a, Tensor made) {
+    // exercise 18.6: send it without waiting, or hand it over; what was sent stays in sent_
+    const int to = route(a).to;
+    if (to < 0) return;
+    const int rank = schedule_->rank_of(to, a.microbatch);
+    const PipelineAction receiver{to, a.op, a.microbatch};
+    if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
+    Work work = comm_.send_async(made, rank, tag(receiver));
+    sent_.push_back({std::move(made), std::move(work), rank, receiver});
+    // end of exercise 18.6
+  }
+
+  // Waits until all that was sent has been received.
+  void finish() {
+    for (Sent& each : sent_) each.work.wait();
+    sent_.clear();
+  }
+
+ private:
+  // A message that may not have been received yet: its data must stay.
+  struct Sent {
+    Tensor data;
+    Work work;
+    int to;                      // rank
+    PipelineAction received_by;  // the receiver's action that takes it
+  };
+
+  // A number for each message of a step, by the action that receives it.
+  int tag(const PipelineAction& receiver) const {
+    const int64_t forward = receiver.op == PipelineOp::F ? 1 : 0;
+    return static_cast<int>((2 * receiver.stage + forward) * schedule_->microbatches +
+                            receiver.microbatch);
+  }
+  void hand_over(const PipelineAction& receiver, Tensor data) {
+    handed_.emplace(tag(receiver), std::move(data));
+  }
+  Tensor handed_over(const PipelineAction& receiver) {
+    auto handed = handed_.extract(tag(receiver));
+    if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(receiver));
+    return std::move(handed.mapped());
+  }
+
+  // A rank has run its actions up to `done`: what was sent to those has arrived, and can be freed.
+  void release(int rank, const PipelineAction& done) {
+    const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
+    const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {
+      return std::find_if(all.begin(), end, [&](const auto& each) {
+        return same_message(each, wanted);  // B and I take the same
+      });
+    };
+    const auto until = find(all.end(), done);
+    for (size_t i = sent_.size(); i-- > 0;) {
+      if (sent_[i].to != rank || find(until, sent_[i].received_by) == until) continue;
+      sent_[i].work.wait();
+      sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  Communicator comm_;
+  const PipelineSchedule* schedule_;
+  std::map<int, Tensor> handed_;  // by tag
+  std::deque<Sent> sent_;
+};
 
 }  // namespace yotta

@@ -34,10 +34,9 @@
 // Algorithms for solving production-scheduling problems.
 #pragma once
 
-#include "yotta/parallel/zero_bubble.hpp"
-#if YOTTA_BODIES_OF(parallel_pipeline)
 #include <limits>
-#endif  // YOTTA_BODIES
+
+#include "yotta/parallel/zero_bubble.hpp"
 
 namespace yotta {
 
@@ -46,27 +45,10 @@ struct GreedyRule {
   double patience = 0;      // of a W's time that must fit in before the next F or I; 0 to 1
   bool fewer_ahead = true;  // on later ranks: may_wait_for_input
 };
-// One pass with these. patience 0 and fewer_ahead: greedy_schedule.
-YOTTA_API PipelineSchedule greedy_by_rule(const GreedyRule& rule, int p, int64_t m, int64_t hold,
-                                          const PipelineCosts& costs,
-                                          Where where = Where::current());
-
-// The best of all rules.
-YOTTA_API PipelineSchedule searched_schedule(int p, int64_t m, int64_t hold,
-                                             const PipelineCosts& costs,
-                                             Where where = Where::current());
-
-// The best of all orders. Errors: more than 4 ranks or 6 microbatches.
-constexpr bool can_be_exact(int p, int64_t m) { return p <= 4 && m <= 6; }
-YOTTA_API PipelineSchedule best_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
-                                         Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
 
 namespace detail {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr PipelineOp search_ops[] = {PipelineOp::F, PipelineOp::I, PipelineOp::W};
 
 // Lists that grow action by action, and the time of each.
 class GrowingSchedule {
@@ -148,6 +130,7 @@ class GrowingSchedule {
   std::vector<GreedyRank> ranks_;
   std::vector<PipelineActions> lists_;
 };
+constexpr PipelineOp search_ops[] = {PipelineOp::F, PipelineOp::I, PipelineOp::W};
 
 // When greedy would begin an action.
 inline double begin_by_rule(const GreedyRule& rule, const GrowingSchedule& so_far, PipelineOp op,
@@ -161,6 +144,48 @@ inline double begin_by_rule(const GreedyRule& rule, const GrowingSchedule& so_fa
   const double now = so_far.begin(op, r);
   return std::min(f, i) - now < rule.patience * costs.weight ? never : now;
 }
+
+}  // namespace detail
+
+// One pass with these. patience 0 and fewer_ahead: greedy_schedule.
+inline PipelineSchedule greedy_by_rule(const GreedyRule& rule, int p, int64_t m, int64_t hold,
+                                       const PipelineCosts& costs, Where where = Where::current()) {
+  detail::check_limits(p, m, hold, costs, where);
+  detail::GrowingSchedule made(p, m, hold, costs);
+  for (int64_t left = 3 * m * p; left > 0; --left) {
+    double first = detail::never;
+    int on = -1;
+    PipelineOp next = PipelineOp::F;
+    for (const PipelineOp op : detail::search_ops)
+      for (int r = 0; r < p; ++r) {
+        const double begin = detail::begin_by_rule(rule, made, op, r, hold, costs);
+        if (begin < first) first = begin, on = r, next = op;
+      }
+    made.add(next, on);
+  }
+  return made.schedule(fmt::format("greedy, {} held, patience {:g}{}", hold, rule.patience,
+                                   rule.fewer_ahead ? "" : ", all ahead"));
+}
+
+// The best of all rules.
+inline PipelineSchedule searched_schedule(int p, int64_t m, int64_t hold,
+                                          const PipelineCosts& costs,
+                                          Where where = Where::current()) {
+  PipelineSchedule best;
+  double least = detail::never;
+  for (const bool fewer_ahead : {true, false})
+    for (const double patience : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+      PipelineSchedule made = greedy_by_rule({patience, fewer_ahead}, p, m, hold, costs, where);
+      const double rate = bubble_rate(made, costs);
+      if (best.by_rank.empty() || rate < least) least = rate, best = std::move(made);
+    }
+  return best;
+}
+
+// The best of all orders. Errors: more than 4 ranks or 6 microbatches.
+constexpr bool can_be_exact(int p, int64_t m) { return p <= 4 && m <= 6; }
+
+namespace detail {
 
 // Branch and bound over active schedules.
 class BestOrder {
@@ -229,40 +254,8 @@ class BestOrder {
 
 }  // namespace detail
 
-PipelineSchedule greedy_by_rule(const GreedyRule& rule, int p, int64_t m, int64_t hold,
-                                const PipelineCosts& costs, Where where) {
-  detail::check_limits(p, m, hold, costs, where);
-  detail::GrowingSchedule made(p, m, hold, costs);
-  for (int64_t left = 3 * m * p; left > 0; --left) {
-    double first = detail::never;
-    int on = -1;
-    PipelineOp next = PipelineOp::F;
-    for (const PipelineOp op : detail::search_ops)
-      for (int r = 0; r < p; ++r) {
-        const double begin = detail::begin_by_rule(rule, made, op, r, hold, costs);
-        if (begin < first) first = begin, on = r, next = op;
-      }
-    made.add(next, on);
-  }
-  return made.schedule(fmt::format("greedy, {} held, patience {:g}{}", hold, rule.patience,
-                                   rule.fewer_ahead ? "" : ", all ahead"));
-}
-
-PipelineSchedule searched_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
-                                   Where where) {
-  PipelineSchedule best;
-  double least = detail::never;
-  for (const bool fewer_ahead : {true, false})
-    for (const double patience : {0.0, 0.25, 0.5, 0.75, 1.0}) {
-      PipelineSchedule made = greedy_by_rule({patience, fewer_ahead}, p, m, hold, costs, where);
-      const double rate = bubble_rate(made, costs);
-      if (best.by_rank.empty() || rate < least) least = rate, best = std::move(made);
-    }
-  return best;
-}
-
-PipelineSchedule best_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
-                               Where where) {
+inline PipelineSchedule best_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
+                                      Where where = Where::current()) {
   if (!can_be_exact(p, m))
     fail(where, "the exact search takes at most 4 ranks and 6 microbatches, not {} and {}", p, m);
   PipelineSchedule found = searched_schedule(p, m, hold, costs, where);
@@ -271,7 +264,5 @@ PipelineSchedule best_schedule(int p, int64_t m, int64_t hold, const PipelineCos
   const double span = work / (1 - bubble_rate(found, costs));
   return detail::BestOrder(detail::GrowingSchedule(p, m, hold, costs), found, span).search();
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -48,31 +48,13 @@ struct PipelineTimeline {
   double length = 0;  // until the last rank is done
 
   // Share of all ranks' time in which they work.
-  YOTTA_API double busy() const;
+  double busy() const {
+    double work = 0;
+    for (const auto& events : by_rank)
+      for (const PipelineEvent& each : events) work += each.end - each.begin;
+    return length > 0 ? work / (length * static_cast<double>(by_rank.size())) : 1;
+  }
 };
-
-// Throws unless every rank runs every microbatch through its stages exactly once, and nothing else.
-YOTTA_API void check_complete(const PipelineSchedule& schedule, Where where = Where::current());
-
-// When everything happens. Errors: a schedule that is not complete, or on which the ranks would
-// wait forever.
-YOTTA_API PipelineTimeline simulate(const PipelineSchedule& schedule,
-                                    const PipelineCosts& costs = {},
-                                    Where where = Where::current());
-
-// The part of it that can run, for showing what is wrong: actions that do not exist are left out,
-// and a rank ends where it would wait forever.
-YOTTA_API PipelineTimeline simulate_as_far(const PipelineSchedule& schedule,
-                                           const PipelineCosts& costs = {});
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-double PipelineTimeline::busy() const {
-  double work = 0;
-  for (const auto& events : by_rank)
-    for (const PipelineEvent& each : events) work += each.end - each.begin;
-  return length > 0 ? work / (length * static_cast<double>(by_rank.size())) : 1;
-}
 
 namespace detail {
 
@@ -82,6 +64,60 @@ inline size_t action_index(const PipelineSchedule& schedule, int stage, Pipeline
   return static_cast<size_t>(
       (static_cast<int>(op) * schedule.stages + stage) * schedule.microbatches + microbatch);
 }
+
+// How often each action occurs in a rank's list; throws for one that cannot be there.
+inline std::vector<int> counted(const PipelineSchedule& schedule, int rank, Where where) {
+  const int64_t m = schedule.microbatches;
+  const PipelineActions& all = schedule.by_rank[static_cast<size_t>(rank)];
+  std::vector<int> count(static_cast<size_t>(4 * schedule.stages * m));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const PipelineAction& a = all[i];
+    if (a.microbatch < 0 || a.microbatch >= m)
+      fail(where, "rank {}: {} does not exist: the microbatches are 0 to {}", rank, str(a), m - 1);
+    if (a.stage < 0 || a.stage >= schedule.stages ||
+        schedule.rank_of(a.stage, a.microbatch) != rank)
+      fail(where, "rank {}: {} is not its: {}", rank, str(a),
+           schedule.placement == Placement::loop && schedule.routes.empty()
+               ? fmt::format("stage s is on rank s mod {}", schedule.ranks)
+               : "it lies on another rank");
+    if (++count[action_index(schedule, a.stage, a.op, a.microbatch)] > 1)
+      fail(where, "rank {}: {} comes twice", rank, str(a));
+    if (a.with_next && (a.op != PipelineOp::F || i + 1 == all.size() ||
+                        all[i + 1].op != PipelineOp::B || all[i + 1].with_next))
+      fail(where, "rank {}: {} must be an F with a B after it", rank, str(a));
+  }
+  return count;
+}
+
+}  // namespace detail
+
+// Throws unless every rank runs every microbatch through its stages exactly once, and nothing else.
+inline void check_complete(const PipelineSchedule& schedule, Where where = Where::current()) {
+  for (int rank = 0; rank < schedule.ranks; ++rank) {
+    const std::vector<int> count = detail::counted(schedule, rank, where);
+    const PipelineActions& all = schedule.by_rank[static_cast<size_t>(rank)];
+    const bool halves = std::any_of(all.begin(), all.end(), [](const PipelineAction& a) {
+      return a.op == PipelineOp::I;  // backward is in two here
+    });
+    for (int stage = 0; stage < schedule.stages; ++stage)
+      for (int64_t i = 0; i < schedule.microbatches; ++i) {
+        if (schedule.rank_of(stage, i) != rank) continue;
+        const auto of = [&](PipelineOp op) {
+          return count[detail::action_index(schedule, stage, op, i)];
+        };
+        const int dgrad = of(PipelineOp::I), backward = of(PipelineOp::B) + dgrad;
+        if (of(PipelineOp::F) == 0) fail(where, "rank {}: {}F{} missing", rank, stage, i);
+        if (backward == 0)
+          fail(where, "rank {}: {} missing", rank,
+               halves ? fmt::format("{0}I{1} and {0}W{1}", stage, i)
+                      : fmt::format("{}B{}", stage, i));
+        if (backward > 1 || of(PipelineOp::W) != dgrad)
+          fail(where, "rank {}: {}B{} must be one B, or one I and one W", rank, stage, i);
+      }
+  }
+}
+
+namespace detail {
 
 // Ends of what has run, by stage and microbatch; negative: not yet.
 class PipelineClock {
@@ -125,63 +161,6 @@ class PipelineClock {
   std::vector<double> forward_, input_;
 };
 
-}  // namespace detail
-
-namespace detail {
-
-// How often each action occurs in a rank's list; throws for one that cannot be there.
-inline std::vector<int> counted(const PipelineSchedule& schedule, int rank, Where where) {
-  const int64_t m = schedule.microbatches;
-  const PipelineActions& all = schedule.by_rank[static_cast<size_t>(rank)];
-  std::vector<int> count(static_cast<size_t>(4 * schedule.stages * m));
-  for (size_t i = 0; i < all.size(); ++i) {
-    const PipelineAction& a = all[i];
-    if (a.microbatch < 0 || a.microbatch >= m)
-      fail(where, "rank {}: {} does not exist: the microbatches are 0 to {}", rank, str(a), m - 1);
-    if (a.stage < 0 || a.stage >= schedule.stages ||
-        schedule.rank_of(a.stage, a.microbatch) != rank)
-      fail(where, "rank {}: {} is not its: {}", rank, str(a),
-           schedule.placement == Placement::loop && schedule.routes.empty()
-               ? fmt::format("stage s is on rank s mod {}", schedule.ranks)
-               : "it lies on another rank");
-    if (++count[action_index(schedule, a.stage, a.op, a.microbatch)] > 1)
-      fail(where, "rank {}: {} comes twice", rank, str(a));
-    if (a.with_next && (a.op != PipelineOp::F || i + 1 == all.size() ||
-                        all[i + 1].op != PipelineOp::B || all[i + 1].with_next))
-      fail(where, "rank {}: {} must be an F with a B after it", rank, str(a));
-  }
-  return count;
-}
-
-}  // namespace detail
-
-void check_complete(const PipelineSchedule& schedule, Where where) {
-  for (int rank = 0; rank < schedule.ranks; ++rank) {
-    const std::vector<int> count = detail::counted(schedule, rank, where);
-    const PipelineActions& all = schedule.by_rank[static_cast<size_t>(rank)];
-    const bool halves = std::any_of(all.begin(), all.end(), [](const PipelineAction& a) {
-      return a.op == PipelineOp::I;  // backward is in two here
-    });
-    for (int stage = 0; stage < schedule.stages; ++stage)
-      for (int64_t i = 0; i < schedule.microbatches; ++i) {
-        if (schedule.rank_of(stage, i) != rank) continue;
-        const auto of = [&](PipelineOp op) {
-          return count[detail::action_index(schedule, stage, op, i)];
-        };
-        const int dgrad = of(PipelineOp::I), backward = of(PipelineOp::B) + dgrad;
-        if (of(PipelineOp::F) == 0) fail(where, "rank {}: {}F{} missing", rank, stage, i);
-        if (backward == 0)
-          fail(where, "rank {}: {} missing", rank,
-               halves ? fmt::format("{0}I{1} and {0}W{1}", stage, i)
-                      : fmt::format("{}B{}", stage, i));
-        if (backward > 1 || of(PipelineOp::W) != dgrad)
-          fail(where, "rank {}: {}B{} must be one B, or one I and one W", rank, stage, i);
-      }
-  }
-}
-
-namespace detail {
-
 // Plays the next action of a rank, or the next two if they run together; false if it must wait.
 inline bool play_next(const PipelineActions& all, const PipelineCosts& costs, PipelineClock& clock,
                       std::vector<PipelineEvent>& done) {
@@ -221,8 +200,10 @@ inline PipelineTimeline played(const PipelineSchedule& schedule, const PipelineC
 
 }  // namespace detail
 
-PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts& costs,
-                          Where where) {
+// When everything happens. Errors: a schedule that is not complete, or on which the ranks would
+// wait forever.
+inline PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts& costs = {},
+                                 Where where = Where::current()) {
   check_complete(schedule, where);
   detail::PipelineClock clock(schedule, costs);
   PipelineTimeline timeline = detail::played(schedule, costs, clock);
@@ -239,7 +220,10 @@ PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineCosts&
   return timeline;
 }
 
-PipelineTimeline simulate_as_far(const PipelineSchedule& schedule, const PipelineCosts& costs) {
+// The part of it that can run, for showing what is wrong: actions that do not exist are left out,
+// and a rank ends where it would wait forever.
+inline PipelineTimeline simulate_as_far(const PipelineSchedule& schedule,
+                                        const PipelineCosts& costs = {}) {
   PipelineSchedule there = schedule;
   for (PipelineActions& actions : there.by_rank)
     std::erase_if(actions, [&](const PipelineAction& a) {
@@ -249,7 +233,5 @@ PipelineTimeline simulate_as_far(const PipelineSchedule& schedule, const Pipelin
   detail::PipelineClock clock(there, costs);
   return detail::played(there, costs, clock);
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

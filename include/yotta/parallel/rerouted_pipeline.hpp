@@ -65,23 +65,6 @@ struct PipelineReplicas {
   int64_t m = 1;
 };
 
-// The ranks that are left, and what each of them does. Errors: a stage that is dead everywhere; a
-// rank that does not exist.
-YOTTA_API ReroutedPipeline reroute(const PipelineReplicas& job,
-                                   std::span<const StageOfReplica> dead, int hold = 3,
-                                   const PipelineCosts& costs = {}, Where where = Where::current());
-
-// L: microbatches of a rank that is left when `dead` of its stage are not.
-constexpr int64_t rerouted_load(const PipelineReplicas& job, int dead) {
-  const int64_t left = job.replicas - dead;
-  return job.m + (dead * job.m + left - 1) / left;
-}
-// No schedule is shorter.
-YOTTA_API double rerouted_length(const PipelineReplicas& job, std::span<const StageOfReplica> dead,
-                                 const PipelineCosts& costs = {}, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
 namespace detail {
 
 // The replicas that are left of each stage.
@@ -216,8 +199,11 @@ class RerouteMaker {
 
 }  // namespace detail
 
-ReroutedPipeline reroute(const PipelineReplicas& job, std::span<const StageOfReplica> dead,
-                         int hold, const PipelineCosts& costs, Where where) {
+// The ranks that are left, and what each of them does. Errors: a stage that is dead everywhere; a
+// rank that does not exist.
+inline ReroutedPipeline reroute(const PipelineReplicas& job, std::span<const StageOfReplica> dead,
+                                int hold = 3, const PipelineCosts& costs = {},
+                                Where where = Where::current()) {
   if (job.replicas < 1 || job.p < 1 || job.m < 1 || hold < 1)
     fail(where, "{} replicas of {} stages with {} microbatches, hold {}: at least 1 each",
          job.replicas, job.p, job.m, hold);
@@ -233,8 +219,15 @@ ReroutedPipeline reroute(const PipelineReplicas& job, std::span<const StageOfRep
   return best;
 }
 
-double rerouted_length(const PipelineReplicas& job, std::span<const StageOfReplica> dead,
-                       const PipelineCosts& costs, Where where) {
+// L: microbatches of a rank that is left when `dead` of its stage are not.
+constexpr int64_t rerouted_load(const PipelineReplicas& job, int dead) {
+  const int64_t left = job.replicas - dead;
+  return job.m + (dead * job.m + left - 1) / left;
+}
+
+// No schedule is shorter.
+inline double rerouted_length(const PipelineReplicas& job, std::span<const StageOfReplica> dead,
+                              const PipelineCosts& costs = {}, Where where = Where::current()) {
   const std::vector<std::vector<int>> living = detail::living_by_stage(job, dead, where);
   int64_t most = job.m + job.p - 1;
   for (int stage = 0; stage < job.p; ++stage) {
@@ -243,7 +236,5 @@ double rerouted_length(const PipelineReplicas& job, std::span<const StageOfRepli
   }
   return static_cast<double>(most) * (costs.forward + costs.input + costs.weight);
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

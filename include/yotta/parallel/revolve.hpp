@@ -54,17 +54,21 @@ struct ReplayAction {
 using ReplayActions = std::vector<ReplayAction>;
 
 // "keep 0, run 0, reverse 1, ..."
-YOTTA_API std::string str(const ReplayActions& actions);
+inline std::string str(const ReplayActions& actions) {
+  constexpr const char* names[] = {"keep", "restore", "drop", "run", "reverse"};
+  std::string text;
+  for (const ReplayAction& each : actions)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", names[static_cast<int>(each.kind)],
+                        each.layer);
+  return text;
+}
 
 // The `run` actions: forward steps beyond one forward and one backward of each layer.
-YOTTA_API int64_t steps(const ReplayActions& actions);
-
-// The best schedule for l layers and s checkpoints: t(l, s) steps.
-YOTTA_API ReplayActions revolve_schedule(int64_t l, int64_t s, Where where = Where::current());
-
-// A checkpoint every `every` layers, from which each layer of its segment starts again. This is how
-// lectures count: k = l / every checkpoints, and of the order of l (l / k) = l^2 / k steps.
-YOTTA_API ReplayActions restart_schedule(int64_t l, int64_t every, Where where = Where::current());
+inline int64_t steps(const ReplayActions& actions) {
+  return std::count_if(actions.begin(), actions.end(), [](const ReplayAction& each) {
+    return each.kind == ReplayAction::Kind::run;
+  });
+}
 
 // (s + r)! / (s! r!), the longest chain that s checkpoints reverse if no layer is run more than r
 // times; 0 if r < 0. Stays at the largest number where it would not fit.
@@ -84,38 +88,6 @@ constexpr int64_t revolve_repetitions(int64_t l, int64_t s) {
   int64_t r = 0;
   while (revolve_beta(s, r) < l) ++r;
   return r;
-}
-
-// t(l, s), the fewest steps.
-constexpr int64_t revolve_steps(int64_t l, int64_t s) {
-  const int64_t r = revolve_repetitions(l, s);
-  return r * l - revolve_beta(s + 1, r - 1);
-}
-
-// Its steps: the first way through all segments but the last, then c (c - 1) / 2 in a segment of c
-// layers.
-constexpr int64_t restart_steps(int64_t l, int64_t every) {
-  if (l == 0) return 0;
-  const int64_t full = (l - 1) / every;  // segments before the last one
-  const int64_t last = l - full * every;
-  return full * every + full * (every * (every - 1) / 2) + last * (last - 1) / 2;
-}
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-std::string str(const ReplayActions& actions) {
-  constexpr const char* names[] = {"keep", "restore", "drop", "run", "reverse"};
-  std::string text;
-  for (const ReplayAction& each : actions)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", names[static_cast<int>(each.kind)],
-                        each.layer);
-  return text;
-}
-
-int64_t steps(const ReplayActions& actions) {
-  return std::count_if(actions.begin(), actions.end(), [](const ReplayAction& each) {
-    return each.kind == ReplayAction::Kind::run;
-  });
 }
 
 namespace detail {
@@ -159,7 +131,8 @@ class ReplayWriter {
 
 }  // namespace detail
 
-ReplayActions revolve_schedule(int64_t l, int64_t s, Where where) {
+// The best schedule for l layers and s checkpoints: t(l, s) steps.
+inline ReplayActions revolve_schedule(int64_t l, int64_t s, Where where = Where::current()) {
   if (l < 0 || s < 1)
     fail(where, "a chain of {} layers and {} checkpoints: its own input takes one, so at least 1",
          l, s);
@@ -171,7 +144,9 @@ ReplayActions revolve_schedule(int64_t l, int64_t s, Where where) {
   return writer.actions;
 }
 
-ReplayActions restart_schedule(int64_t l, int64_t every, Where where) {
+// A checkpoint every `every` layers, from which each layer of its segment starts again. This is how
+// lectures count: k = l / every checkpoints, and of the order of l (l / k) = l^2 / k steps.
+inline ReplayActions restart_schedule(int64_t l, int64_t every, Where where = Where::current()) {
   if (l < 0 || every < 1) fail(where, "{} layers, a checkpoint every {}", l, every);
   detail::ReplayWriter writer;
   const int64_t segments = (l + every - 1) / every;
@@ -187,6 +162,19 @@ ReplayActions restart_schedule(int64_t l, int64_t every, Where where) {
   return writer.actions;
 }
 
-#endif  // YOTTA_BODIES
+// t(l, s), the fewest steps.
+constexpr int64_t revolve_steps(int64_t l, int64_t s) {
+  const int64_t r = revolve_repetitions(l, s);
+  return r * l - revolve_beta(s + 1, r - 1);
+}
+
+// Its steps: the first way through all segments but the last, then c (c - 1) / 2 in a segment of c
+// layers.
+constexpr int64_t restart_steps(int64_t l, int64_t every) {
+  if (l == 0) return 0;
+  const int64_t full = (l - 1) / every;  // segments before the last one
+  const int64_t last = l - full * every;
+  return full * every + full * (every * (every - 1) / 2) + last * (last - 1) / 2;
+}
 
 }  // namespace yotta

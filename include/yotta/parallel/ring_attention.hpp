@@ -38,10 +38,8 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cpu/body.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/narrow.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -60,21 +58,6 @@ constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = Ch
   return chunk;
 }
 
-// o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
-// q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
-YOTTA_API BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                            const Communicator& cp,
-                                            ChunkOrder order = ChunkOrder::zigzag,
-                                            Where where = Where::current());
-
-// dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
-YOTTA_API AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
-                                                     const Tensor& k, const Tensor& v,
-                                                     const BlockwiseAttention& saved,
-                                                     const Communicator& cp,
-                                                     ChunkOrder order = ChunkOrder::zigzag,
-                                                     Where where = Where::current());
-
 // Where this rank is in the ring, and how its part of the sequence is cut.
 struct Ring {
   Communicator cp;  // may be empty: one rank
@@ -87,41 +70,15 @@ struct Ring {
   int source(int step) const { return wrap(rank - step, ranks); }
 
   // This rank's i-th chunk of queries against the j-th chunk of rank `from`'s keys.
-  YOTTA_API AttentionBlock block(int64_t i, int from, int64_t j) const;
+  AttentionBlock block(int64_t i, int from, int64_t j) const {
+    AttentionBlock block;
+    // exercise 23.2: warm-up, its first columns here, its length, and how far its queries are ahead
+    const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
+    block = {i * n, j * n, n, (queries - keys) * n};
+    // end of exercise 23.2
+    return block;
+  }
 };
-
-// What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
-template <class Real>
-struct MergeWeights {
-  Real first = 0, second = 0, log_sum_exp = 0;
-};
-template <class Real>
-YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
-  MergeWeights<Real> weights;
-  // exercise 23.3: from their log-sum-exps, also large ones, and -infinity (a part saw nothing)
-  const Real most = std::max(first, second);
-  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};
-  const Real a = std::exp(first - most), b = std::exp(second - most);
-  weights = {a / (a + b), b / (a + b), most + std::log(a + b)};
-  // end of exercise 23.3
-  return weights;
-}
-
-// Merges one more part of the same queries into sum, o (B, n, H, d) and L (B, H, n). An undefined
-// sum becomes the part.
-YOTTA_API void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
-                     Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-AttentionBlock Ring::block(int64_t i, int from, int64_t j) const {
-  AttentionBlock block;
-  // exercise 23.2: warm-up, its first columns here, its length, and how far its queries are ahead
-  const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
-  block = {i * n, j * n, n, (queries - keys) * n};
-  // end of exercise 23.2
-  return block;
-}
 
 // The ring of cp for `columns` tokens per rank. Errors: they cannot be cut into chunks.
 inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
@@ -148,7 +105,6 @@ struct Hop {
     return in;
   }
 };
-inline constexpr int keys_tag = 0, gradients_tag = 1;
 inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   Hop hop{out, {empty_like(out[0], where), empty_like(out[1], where)}, {}};
   const int left = wrap(ring.rank - 1, ring.ranks), right = wrap(ring.rank + 1, ring.ranks);
@@ -159,16 +115,73 @@ inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   }
   return hop;
 }
+inline constexpr int keys_tag = 0, gradients_tag = 1;
+
+// What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
+template <class Real>
+struct MergeWeights {
+  Real first = 0, second = 0, log_sum_exp = 0;
+};
+template <class Real>
+YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
+  MergeWeights<Real> weights;
+  // exercise 23.3: from their log-sum-exps, also large ones, and -infinity (a part saw nothing)
+  const Real most = std::max(first, second);
+  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};
+  const Real a = std::exp(first - most), b = std::exp(second - most);
+  weights = {a / (a + b), b / (a + b), most + std::log(a + b)};
+  // end of exercise 23.3
+  return weights;
+}
+
+// merge() of one row: one query of one head, in L's order (sequence, head, token). `team` is one
+// thread of a CPU or one warp of a GPU; `count`: so many numbers at once (nn/cpu/body.hpp).
+template <class Real>
+struct MergeRow {
+  int64_t n, H, d;
+  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
+  const Real *part_o, *part_L;  // what is merged
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t i, Team team) const {
+    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
+    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
+    team.each(d, [&](int64_t c, auto count) {
+      Real* const to = o + row + c;
+      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
+    });
+    team.meet();  // all have read L
+    team.once([&] { L[i] = w.log_sum_exp; });
+  }
+};
+
+// Merges one more part of the same queries into sum, o (B, n, H, d) and L (B, H, n). An undefined
+// sum becomes the part.
+inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
+                  Where where = Where::current()) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(attention_merge_cost(sum.o.dtype(), rows, d));
+  const Device device = sum.o.device();
+  if (device == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
+    const MergeRow<Real> body{
+        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
+    run_rows<Real>("attention_merge", device, rows, d, body, where);
+  });
+}
 inline Pair as_type(const Pair& x, DType dtype) {
   return {as_type(x[0], dtype), as_type(x[1], dtype)};
 }
-// dk and dv that have come, to the sums, which are f32 for bf16.
-inline void add_pair(Pair& sum, const Pair& part) {
-  for (size_t i = 0; i < 2; ++i) add_into(sum[i], as_type(part[i], sum[i].dtype()));
-}
 
-BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const Communicator& cp, ChunkOrder order, Where where) {
+// o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
+// q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
+inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                         const Communicator& cp,
+                                         ChunkOrder order = ChunkOrder::zigzag,
+                                         Where where = Where::current()) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
   // exercise 23.4: cp steps; in each start the hop, merge its parts with each chunk's, then wait
@@ -194,9 +207,18 @@ BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor
   return {as_type(cat(o, 1, where), q.dtype()), cat(L, 2, where)};  // the chunks side by side
 }
 
-AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                           const Tensor& v, const BlockwiseAttention& saved,
-                                           const Communicator& cp, ChunkOrder order, Where where) {
+// dk and dv that have come, to the sums, which are f32 for bf16.
+inline void add_pair(Pair& sum, const Pair& part) {
+  for (size_t i = 0; i < 2; ++i) add_into(sum[i], as_type(part[i], sum[i].dtype()));
+}
+
+// dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
+inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
+                                                  const Tensor& k, const Tensor& v,
+                                                  const BlockwiseAttention& saved,
+                                                  const Communicator& cp,
+                                                  ChunkOrder order = ChunkOrder::zigzag,
+                                                  Where where = Where::current()) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   AttentionGradients own{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   // exercise 23.5: the same steps; in each add to dq, and to dk, dv, which travel with their keys
@@ -225,46 +247,6 @@ AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q, 
   return rounded(std::move(own), q.dtype());
 }
 
-#endif  // YOTTA_BODIES
-
-// merge() of one row: one query of one head, in L's order (sequence, head, token). `team` is one
-// thread of a CPU or one warp of a GPU; `count`: so many numbers at once (nn/cpu/body.hpp).
-template <class Real>
-struct MergeRow {
-  int64_t n, H, d;
-  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
-  const Real *part_o, *part_L;  // what is merged
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t i, Team team) const {
-    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
-    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
-    team.each(d, [&](int64_t c, auto count) {
-      Real* const to = o + row + c;
-      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
-    });
-    team.meet();  // all have read L
-    team.once([&] { L[i] = w.log_sum_exp; });
-  }
-};
-
-#if YOTTA_BODIES_OF(parallel_layers)
-void merge(BlockwiseAttention& sum, const BlockwiseAttention& part, Where where) {
-  if (!sum.o.defined()) return void(sum = part);
-  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
-  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
-                rows = part.log_sum_exp.numel();
-  charge(attention_merge_cost(sum.o.dtype(), rows, d));
-  const Device device = sum.o.device();
-  if (device == Device::meta) return;
-  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
-    const MergeRow<Real> body{
-        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
-    run_rows<Real>("attention_merge", device, rows, d, body, where);
-  });
-}
-#endif  // YOTTA_BODIES
-
 // ---- cost per rank; T: the whole sequence (not in the exercise) ----
 constexpr int64_t ring_messages(int ranks) { return 2 * (ranks - 1); }
 constexpr int64_t ring_backward_messages(int ranks) { return 4 * (ranks - 1); }
@@ -278,6 +260,7 @@ constexpr int64_t ring_peak_bytes(int ranks, int64_t pair, int64_t o) {
   const int64_t in_flight = ranks == 2 ? pair : 2 * pair;
   return std::max(in_flight + o + o / 2, pair + 2 * o);
 }
+
 // How many tokens a rank needs for a hop to hide behind a step: 2 B H d (T/cp)^2 FLOPs against
 // 2 B (T/cp) Hkv d numbers. Backward has 2.5 times the FLOPs and twice the bytes, so it is hidden
 // too, except for the last hop, which brings dk and dv home.
@@ -286,6 +269,7 @@ constexpr double ring_hidden_tokens(double flops_per_second, double bytes_per_se
   return flops_per_second / bytes_per_second * static_cast<double>(bytes_per_number * kv_heads) /
          static_cast<double>(heads);
 }
+
 // Twice the scores that a rank computes (of T^2 in all): its chunks c, each (2 c + 1) n^2.
 constexpr int64_t ring_twice_seen(int ranks, int rank, int64_t T, ChunkOrder order) {
   const int64_t n = T / (chunks_each(ranks) * ranks);

@@ -37,112 +37,23 @@
 #include <span>
 #include <string>
 
-#include "yotta/comm/mesh.hpp"
-#include "yotta/nn/dropout_layer.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/comm/communicator.hpp"
+#include "yotta/comm/mesh.hpp"
 #include "yotta/core/chunks.hpp"
+#include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/async_tp_layers.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 // Whether the tokens are cut at all.
-YOTTA_API bool cuts_tokens(const Communicator& tp, const SequenceCut& cut);
-
-// The tokens of this rank, of all N.
-YOTTA_API int64_t tokens_held(int64_t N, const Communicator& tp);
-
-// g: the tokens of all ranks for layers that need them all. Each rank then has a part of the sum
-// that is their gradient.
-class GatherFromSequenceParallel {
- public:
-  GatherFromSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
-      : tp_(tp), cut_(cut) {}
-  bool cuts() const { return cuts_tokens(tp_, cut_); }
-  // x (n, C), this rank's tokens -> (B, T, C), all of them.
-  YOTTA_API Tensor forward(const Tensor& x, const char* label = "sp.forward") const;
-  // dx (B, T, C), this rank's part of every sum -> (n, C), the sums of its tokens.
-  YOTTA_API Tensor backward(const Tensor& dx) const;
-
-  // After the forward pass of layers that share a gathered input: drops what they keep of it, and
-  // keeps its shard x (n, C) instead.
-  YOTTA_API void drop_gathered(std::span<Layer* const> readers, const Tensor& x,
-                               Saved& saved) const;
-  // Before their weight gradients: gathers it again, for each of them.
-  YOTTA_API void gather_again(std::span<Layer* const> readers, Saved& saved) const;
-
- private:
-  Communicator tp_;
-  SequenceCut cut_;
-};
-
-// ḡ: adds up the ranks' parts; each rank gets the sums of its own tokens.
-class ReduceScatterToSequenceParallel {
- public:
-  ReduceScatterToSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
-      : tp_(tp), cut_(cut) {}
-  bool cuts() const { return cuts_tokens(tp_, cut_); }
-  // y (..., C), this rank's part of every sum of N tokens -> (n, C), the sums of its tokens.
-  YOTTA_API Tensor forward(const Tensor& y) const;
-  // dy (n, C) -> (B, T, C), all tokens'.
-  YOTTA_API Tensor backward(const Tensor& dy) const;
-
- private:
-  Communicator tp_;
-  SequenceCut cut_;
-};
-
-// Dropout on a rank's tokens. It draws the numbers that they have in the whole batch: the ranks
-// together drop what one rank would, and no two ranks draw the same numbers.
-class SequenceDropout : public Dropout {
- public:
-  SequenceDropout(std::string name, double probability, const Communicator& tp = {},
-                  const SequenceCut& cut = {})
-      : Dropout(std::move(name), probability), probability_(probability), tp_(tp), cut_(cut) {}
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;  // (n, C) -> (n, C)
-
- private:
-  double probability_;
-  Communicator tp_;
-  SequenceCut cut_;
-};
-
-// The positions of this rank's tokens in their sequences: i32 (n), beside `like`.
-YOTTA_API Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
-                                 const Communicator& tp, const SequenceCut& cut);
-
-// Whether every rank holds this parameter whole, and finds its gradient from its own tokens alone:
-// norms, and learned positions. (A bias after ḡ's matrix is whole, too, but its layer has seen the
-// gradients of all tokens.)
-YOTTA_API bool sees_own_tokens(const Parameter& parameter);
-
-// Once a step, before the optimizer: makes those gradients the sums over tp, in one all_reduce.
-YOTTA_API void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
-                                          const Communicator& tp);
-
-// Bytes that all ranks together send for one g or ḡ in one direction, an all_gather or a
-// reduce_scatter of N tokens: where p does not divide N, every run travels as long as the longest.
-constexpr int64_t sequence_parallel_bytes_sent_by_all(int64_t p, int64_t N, int64_t C,
-                                                      int64_t bytes_each) {
-  return (p - 1) * p * ((N + p - 1) / p) * C * bytes_each;
-}
-
-// all_gathers and reduce_scatters of a block, forward and backward: g and ḡ of attention and of the
-// MLP are 8, four times what an all_reduce is made of. Dropping what was gathered adds 2.
-constexpr int64_t sequence_parallel_collectives(bool keeps_gathered) {
-  return keeps_gathered ? 8 : 10;
-}
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-bool cuts_tokens(const Communicator& tp, const SequenceCut& cut) {
+inline bool cuts_tokens(const Communicator& tp, const SequenceCut& cut) {
   return cut.T > 0 && axis_size(tp) > 1;
 }
 
-int64_t tokens_held(int64_t N, const Communicator& tp) {
+// The tokens of this rank, of all N.
+inline int64_t tokens_held(int64_t N, const Communicator& tp) {
   return chunk_count(N, axis_size(tp), axis_rank(tp));
 }
 
@@ -195,63 +106,111 @@ inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
 
 }  // namespace detail
 
-Tensor GatherFromSequenceParallel::forward(const Tensor& x, const char* label) const {
-  const int64_t N = all_tokens(x.dim(0), tp_.size(), tp_.rank(), cut_.T);
-  return detail::all_gather_tokens(x, N, tp_, label).reshape({N / cut_.T, cut_.T, x.dim(1)});
-}
-Tensor GatherFromSequenceParallel::backward(const Tensor& dx) const {
-  return detail::reduce_scatter_tokens(as_rows(dx), tp_, "sp.backward");
-}
-
-void GatherFromSequenceParallel::drop_gathered(std::span<Layer* const> readers, const Tensor& x,
-                                               Saved& saved) const {
-  if (!cuts() || cut_.keeps_gathered) return;
-  // exercise 21.3: drop the "x" that each reader keeps; keep the shard, in its type, as "shard"
-  for (Layer* reader : readers) {
-    const Tensor gathered = saved.child(reader->name()).take("x");
-    saved.keep("shard", as_type(x, gathered.dtype()));
+// g: the tokens of all ranks for layers that need them all. Each rank then has a part of the sum
+// that is their gradient.
+class GatherFromSequenceParallel {
+ public:
+  GatherFromSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
+      : tp_(tp), cut_(cut) {}
+  bool cuts() const { return cuts_tokens(tp_, cut_); }
+  // x (n, C), this rank's tokens -> (B, T, C), all of them.
+  Tensor forward(const Tensor& x, const char* label = "sp.forward") const {
+    const int64_t N = all_tokens(x.dim(0), tp_.size(), tp_.rank(), cut_.T);
+    return detail::all_gather_tokens(x, N, tp_, label).reshape({N / cut_.T, cut_.T, x.dim(1)});
   }
-  // end of exercise 21.3
-}
-void GatherFromSequenceParallel::gather_again(std::span<Layer* const> readers, Saved& saved) const {
-  if (!cuts() || cut_.keeps_gathered) return;
-  if (in_pieces(tp_, cut_)) return async_weights(readers, saved.take("shard"), tp_, cut_, saved);
-  // exercise 21.4: gather the shard once, label "sp.again"; give its rows to each reader as "x"
-  const Tensor gathered = forward(saved.take("shard"), "sp.again");
-  for (Layer* reader : readers) saved.child(reader->name()).keep("x", as_rows(gathered));
-  // end of exercise 21.4
-}
 
-Tensor ReduceScatterToSequenceParallel::forward(const Tensor& y) const {
-  return detail::reduce_scatter_tokens(as_rows(y), tp_, "sp.forward");
-}
-Tensor ReduceScatterToSequenceParallel::backward(const Tensor& dy) const {
-  return GatherFromSequenceParallel(tp_, cut_).forward(dy, "sp.backward");
-}
+  // dx (B, T, C), this rank's part of every sum -> (n, C), the sums of its tokens.
+  Tensor backward(const Tensor& dx) const {
+    return detail::reduce_scatter_tokens(as_rows(dx), tp_, "sp.backward");
+  }
 
-Tensor SequenceDropout::forward(const Tensor& x, Saved& saved) {
-  if (!cuts_tokens(tp_, cut_)) return Dropout::forward(x, saved);
-  const BatchPosition& position = saved.position();
-  if (probability_ == 0 || !position.training) return x;
-  const int64_t n = x.dim(0), C = x.dim(1), T = cut_.T;
-  const int p = tp_.size(), rank = tp_.rank();
-  const auto first_of_row = [&](int64_t row) {
-    int64_t index = 0;
-    // exercise 21.5: where row `row` begins in the whole batch: (sequence * 2^20 + position) * C
-    const int64_t token = chunk_begin(all_tokens(n, p, rank, T), p, rank) + row;
-    const int64_t sequence = position.first_sequence + token / T;
-    index = (sequence * most_positions + position.positions.of(token % T, T)) * C;
-    // end of exercise 21.5
-    return index;
-  };
-  Tensor mask;
-  Tensor y = dropout_rows(x, n, probability_, mask_random(position, name()), first_of_row, mask);
-  saved.keep("mask", std::move(mask));
-  return y;
-}
+  // After the forward pass of layers that share a gathered input: drops what they keep of it, and
+  // keeps its shard x (n, C) instead.
+  void drop_gathered(std::span<Layer* const> readers, const Tensor& x, Saved& saved) const {
+    if (!cuts() || cut_.keeps_gathered) return;
+    // exercise 21.3: drop the "x" that each reader keeps; keep the shard, in its type, as "shard"
+    for (Layer* reader : readers) {
+      const Tensor gathered = saved.child(reader->name()).take("x");
+      saved.keep("shard", as_type(x, gathered.dtype()));
+    }
+    // end of exercise 21.3
+  }
 
-Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
-                       const Communicator& tp, const SequenceCut& cut) {
+  // Before their weight gradients: gathers it again, for each of them.
+  void gather_again(std::span<Layer* const> readers, Saved& saved) const {
+    if (!cuts() || cut_.keeps_gathered) return;
+    if (in_pieces(tp_, cut_)) return async_weights(readers, saved.take("shard"), tp_, cut_, saved);
+    // exercise 21.4: gather the shard once, label "sp.again"; give its rows to each reader as "x"
+    const Tensor gathered = forward(saved.take("shard"), "sp.again");
+    for (Layer* reader : readers) saved.child(reader->name()).keep("x", as_rows(gathered));
+    // end of exercise 21.4
+  }
+
+ private:
+  Communicator tp_;
+  SequenceCut cut_;
+};
+
+// ḡ: adds up the ranks' parts; each rank gets the sums of its own tokens.
+class ReduceScatterToSequenceParallel {
+ public:
+  ReduceScatterToSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
+      : tp_(tp), cut_(cut) {}
+  bool cuts() const { return cuts_tokens(tp_, cut_); }
+  // y (..., C), this rank's part of every sum of N tokens -> (n, C), the sums of its tokens.
+  Tensor forward(const Tensor& y) const {
+    return detail::reduce_scatter_tokens(as_rows(y), tp_, "sp.forward");
+  }
+
+  // dy (n, C) -> (B, T, C), all tokens'.
+  Tensor backward(const Tensor& dy) const {
+    return GatherFromSequenceParallel(tp_, cut_).forward(dy, "sp.backward");
+  }
+
+ private:
+  Communicator tp_;
+  SequenceCut cut_;
+};
+
+// Dropout on a rank's tokens. It draws the numbers that they have in the whole batch: the ranks
+// together drop what one rank would, and no two ranks draw the same numbers.
+class SequenceDropout : public Dropout {
+ public:
+  SequenceDropout(std::string name, double probability, const Communicator& tp = {},
+                  const SequenceCut& cut = {})
+      : Dropout(std::move(name), probability), probability_(probability), tp_(tp), cut_(cut) {}
+
+  // (n, C) -> (n, C)
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    if (!cuts_tokens(tp_, cut_)) return Dropout::forward(x, saved);
+    const BatchPosition& position = saved.position();
+    if (probability_ == 0 || !position.training) return x;
+    const int64_t n = x.dim(0), C = x.dim(1), T = cut_.T;
+    const int p = tp_.size(), rank = tp_.rank();
+    const auto first_of_row = [&](int64_t row) {
+      int64_t index = 0;
+      // exercise 21.5: where row `row` begins in the whole batch: (sequence * 2^20 + position) * C
+      const int64_t token = chunk_begin(all_tokens(n, p, rank, T), p, rank) + row;
+      const int64_t sequence = position.first_sequence + token / T;
+      index = (sequence * most_positions + position.positions.of(token % T, T)) * C;
+      // end of exercise 21.5
+      return index;
+    };
+    Tensor mask;
+    Tensor y = dropout_rows(x, n, probability_, mask_random(position, name()), first_of_row, mask);
+    saved.keep("mask", std::move(mask));
+    return y;
+  }
+
+ private:
+  double probability_;
+  Communicator tp_;
+  SequenceCut cut_;
+};
+
+// The positions of this rank's tokens in their sequences: i32 (n), beside `like`.
+inline Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
+                              const Communicator& tp, const SequenceCut& cut) {
   const int64_t n = tokens_held(N, tp), first = chunk_begin(N, axis_size(tp), axis_rank(tp));
   Tensor beside = empty_beside(like, {n}, DType::i32, Where::current());
   if (like.device() == Device::meta) return beside;
@@ -263,7 +222,10 @@ Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
   return beside;
 }
 
-bool sees_own_tokens(const Parameter& parameter) {
+// Whether every rank holds this parameter whole, and finds its gradient from its own tokens alone:
+// norms, and learned positions. (A bias after ḡ's matrix is whole, too, but its layer has seen the
+// gradients of all tokens.)
+inline bool sees_own_tokens(const Parameter& parameter) {
   const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
   bool own = false;
   // exercise 21.7: to mend: after the sum over tp the gradients of some norms still differ by rank
@@ -273,8 +235,9 @@ bool sees_own_tokens(const Parameter& parameter) {
   return own;
 }
 
-void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
-                                const Communicator& tp) {
+// Once a step, before the optimizer: makes those gradients the sums over tp, in one all_reduce.
+inline void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
+                                       const Communicator& tp) {
   if (axis_size(tp) == 1) return;
   // exercise 21.6: those parameters' gradients as one vector, summed over tp, and back to each
   std::vector<Tensor> parts;
@@ -291,6 +254,17 @@ void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
   // end of exercise 21.6
 }
 
-#endif  // YOTTA_BODIES
+// Bytes that all ranks together send for one g or ḡ in one direction, an all_gather or a
+// reduce_scatter of N tokens: where p does not divide N, every run travels as long as the longest.
+constexpr int64_t sequence_parallel_bytes_sent_by_all(int64_t p, int64_t N, int64_t C,
+                                                      int64_t bytes_each) {
+  return (p - 1) * p * ((N + p - 1) / p) * C * bytes_each;
+}
+
+// all_gathers and reduce_scatters of a block, forward and backward: g and ḡ of attention and of the
+// MLP are 8, four times what an all_reduce is made of. Dropping what was gathered adds 2.
+constexpr int64_t sequence_parallel_collectives(bool keeps_gathered) {
+  return keeps_gathered ? 8 : 10;
+}
 
 }  // namespace yotta

@@ -42,12 +42,10 @@
 #include <memory>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/linear.hpp"
-#include "yotta/parallel/sequence_parallel.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/activations.hpp"
+#include "yotta/nn/linear.hpp"
 #include "yotta/parallel/async_tp_layers.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/sequence_parallel.hpp"
 
 namespace yotta {
 
@@ -58,7 +56,13 @@ class CopyToTensorParallel {
       : tp_(tp), tokens_(tp, cut) {}
   Tensor forward(const Tensor& x) const { return tokens_.cuts() ? tokens_.forward(x) : x; }
   // dx (..., C), this rank's, in place -> the sum over the ranks.
-  YOTTA_API Tensor backward(Tensor dx) const;
+  Tensor backward(Tensor dx) const {
+    if (tokens_.cuts()) return tokens_.backward(dx);
+    // exercise 20.1: warm-up, f's backward; label what you send "tp.backward"
+    if (axis_size(tp_) > 1) tp_.all_reduce(dx, ReduceOp::sum, {.label = "tp.backward"});
+    // end of exercise 20.1
+    return dx;
+  }
   const GatherFromSequenceParallel& tokens() const { return tokens_; }  // in f's place, if cut
 
  private:
@@ -71,8 +75,15 @@ class ReduceFromTensorParallel {
  public:
   explicit ReduceFromTensorParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
       : tp_(tp), tokens_(tp, cut) {}
+
   // y (..., C), this rank's part, in place -> the sum over the ranks.
-  YOTTA_API Tensor forward(Tensor y) const;
+  Tensor forward(Tensor y) const {
+    if (tokens_.cuts()) return tokens_.forward(y);
+    // exercise 20.2: warm-up, g's forward; label what you send "tp.forward"
+    if (axis_size(tp_) > 1) tp_.all_reduce(y, ReduceOp::sum, {.label = "tp.forward"});
+    // end of exercise 20.2
+    return y;
+  }
   Tensor backward(const Tensor& dy) const { return tokens_.cuts() ? tokens_.backward(dy) : dy; }
 
  private:
@@ -81,24 +92,50 @@ class ReduceFromTensorParallel {
 };
 
 // What this rank holds of `size` things; throws if they do not divide. `what` is as in "heads".
-YOTTA_API int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer,
-                          const char* what, Where where = Where::current());
+inline int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer,
+                       const char* what, Where where = Where::current()) {
+  const int64_t ranks = axis_size(tp);
+  if (size % ranks != 0)
+    fail(where,
+         "{}: {} {} cannot be divided among the {} ranks of tensor parallelism; the nearest number "
+         "that can is {}",
+         layer, size, what, ranks, std::max<int64_t>(1, (size + ranks / 2) / ranks) * ranks);
+  return size / ranks;
+}
 
 // The part of a whole linear layer that this rank holds, cut by columns: some of its outputs. It
 // says where they stand in the whole (first_output, whole_outputs), whose initial values they get.
-YOTTA_API LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
-                                       const std::string& layer);
+inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
+                                    const std::string& layer) {
+  LinearOptions part = whole;
+  // exercise 20.3: how many outputs (part_of checks), which is the first, how many in the whole?
+  part.outputs = part_of(whole.outputs, tp, layer, "outputs");
+  part.first_output = axis_rank(tp) * part.outputs;
+  part.whole_outputs = whole.outputs;
+  // end of exercise 20.3
+  return part;
+}
 
 // Cut by rows: all outputs, from some of its inputs. The bias enters the sum once, on rank 0; every
 // rank holds and trains it all the same, since each has the whole dy.
-YOTTA_API LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
-                                    const std::string& layer);
+inline LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
+                                 const std::string& layer) {
+  LinearOptions part = whole;
+  // exercise 20.4: how many inputs, which is the first, how many in the whole; who adds the bias?
+  part.inputs = part_of(whole.inputs, tp, layer, "inputs");
+  part.first_input = axis_rank(tp) * part.inputs;
+  part.whole_inputs = whole.inputs;
+  part.adds_bias = axis_rank(tp) == 0;
+  // end of exercise 20.4
+  return part;
+}
 
 // x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front.
 class ColumnParallelLinear : public Linear {
  public:
-  YOTTA_API ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
-                                 const ParameterOptions& init = {}, const Communicator& tp = {});
+  ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
+                       const ParameterOptions& init = {}, const Communicator& tp = {})
+      : Linear(name, cut_by_columns(whole, tp, name), init) {}
 };
 
 // x (..., I/tp) -> y (..., O), the same on all ranks: g is inside. The parts travel in x's type: in
@@ -106,11 +143,20 @@ class ColumnParallelLinear : public Linear {
 // in f32, and their sum is rounded once, as the serial layer's is.
 class RowParallelLinear : public Linear {
  public:
-  YOTTA_API RowParallelLinear(const std::string& name, const LinearOptions& whole,
-                              const ParameterOptions& init = {}, const Communicator& tp = {},
-                              const SequenceCut& cut = {});
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
+  RowParallelLinear(const std::string& name, const LinearOptions& whole,
+                    const ParameterOptions& init = {}, const Communicator& tp = {},
+                    const SequenceCut& cut = {})
+      : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp, cut), tp_(tp), cut_(cut) {}
+  // Linear's forward is rounded(sums(x)). Between the two g adds up the ranks' sums.
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    if (!in_pieces(tp_, cut_)) return rounded(g_.forward(sums(x, saved)));
+    const auto own = [this](const Tensor& rows, Saved& kept) { return sums(rows, kept); };
+    return rounded(async_row_forward(*this, own, x, tp_, cut_, saved));
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    if (in_pieces(tp_, cut_)) return async_row_backward(*this, dy, tp_, cut_, saved);
+    return Linear::backward_input(g_.backward(dy), saved);
+  }
 
  private:
   ReduceFromTensorParallel g_;
@@ -137,17 +183,70 @@ struct MlpOptions {
 
 class Mlp : public Composite {
  public:
-  YOTTA_API Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
-                const Communicator& tp = {}, const SequenceCut& cut = {});
+  Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init = {},
+      const Communicator& tp = {}, const SequenceCut& cut = {})
+      : Composite(std::move(name)),
+        f_(tp, cut),
+        up_(this->name() + ".up", {o.width, o.hidden, o.bias, o.initial}, init, tp),
+        down_(this->name() + ".down", {o.hidden, o.width, o.bias, o.initial_down}, init, tp, cut),
+        dropout_(this->name() + ".dropout", o.dropout, tp, cut) {
+    if (o.kind == MlpKind::swiglu)
+      gate_ = std::make_unique<ColumnParallelLinear>(
+          this->name() + ".gate", LinearOptions{o.width, o.hidden, o.bias, o.initial}, init, tp);
+  }
 
   // Both (..., C) -> (..., C).
-  YOTTA_API Tensor forward(const Tensor& x, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;
-  YOTTA_API void backward_weight(Saved& saved) override;
+  // run(part, ...) is the part's forward, run_back its dgrad, each with the part's branch of Saved.
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    Tensor y;
+    // exercise 20.5: f, up (and gate), the activation, down; keep h (and gate's output)
+    const Tensor shared = f_.forward(x);
+    const Tensor h = run(up_, shared, saved);  // (..., F/tp)
+    saved.keep("h", h);
+    if (gate_ != nullptr) {
+      const Tensor gate = run(*gate_, shared, saved);
+      saved.keep("gate", gate);
+      y = run(down_, swiglu(gate, h), saved);
+    } else {
+      y = run(down_, gelu(h), saved);
+    }
+    // end of exercise 20.5
+    f_.tokens().drop_gathered(readers(), x, saved);
+    return run(dropout_, y, saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    Tensor dx;
+    const Tensor dsum = run_back(dropout_, dy, saved);
+    // exercise 20.6: the same way back: down, the activation, up (and gate, which adds to dx), f
+    const Tensor dactive = run_back(down_, dsum, saved);  // (..., F/tp)
+    const Tensor h = saved.take("h");
+    if (gate_ != nullptr) {
+      const SwigluGradients d = swiglu_backward(dactive, saved.take("gate"), h);
+      dx = run_back(up_, d.dup, saved);
+      gate_->add_backward_input(dx, d.dgate, saved.child(gate_->name()));  // dx += gate's
+    } else {
+      dx = run_back(up_, gelu_backward(dactive, h), saved);
+    }
+    dx = f_.backward(dx);
+    // end of exercise 20.6
+    return dx;
+  }
+  void backward_weight(Saved& saved) override {
+    f_.tokens().gather_again(readers(), saved);
+    Composite::backward_weight(saved);
+  }
 
  protected:
-  YOTTA_API std::vector<Layer*> parts() override;
-  YOTTA_API std::vector<Layer*> readers();  // of f's x
+  std::vector<Layer*> parts() override {
+    std::vector<Layer*> all = readers();
+    all.insert(all.end(), {&down_, &dropout_});
+    return all;
+  }
+
+  // of f's x
+  std::vector<Layer*> readers() {
+    return gate_ != nullptr ? std::vector<Layer*>{gate_.get(), &up_} : std::vector<Layer*>{&up_};
+  }
 
   CopyToTensorParallel f_;
   ColumnParallelLinear up_;  // A_r': (F/tp, C)
@@ -161,140 +260,5 @@ constexpr int64_t tensor_parallel_bytes_sent_by_all(int64_t ranks, int64_t numbe
                                                     int64_t bytes_each) {
   return 2 * (ranks - 1) * numbers * bytes_each;
 }
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-Tensor CopyToTensorParallel::backward(Tensor dx) const {
-  if (tokens_.cuts()) return tokens_.backward(dx);
-  // exercise 20.1: warm-up, f's backward; label what you send "tp.backward"
-  if (axis_size(tp_) > 1) tp_.all_reduce(dx, ReduceOp::sum, {.label = "tp.backward"});
-  // end of exercise 20.1
-  return dx;
-}
-
-Tensor ReduceFromTensorParallel::forward(Tensor y) const {
-  if (tokens_.cuts()) return tokens_.forward(y);
-  // exercise 20.2: warm-up, g's forward; label what you send "tp.forward"
-  if (axis_size(tp_) > 1) tp_.all_reduce(y, ReduceOp::sum, {.label = "tp.forward"});
-  // end of exercise 20.2
-  return y;
-}
-
-int64_t part_of(int64_t size, const Communicator& tp, const std::string& layer, const char* what,
-                Where where) {
-  const int64_t ranks = axis_size(tp);
-  if (size % ranks != 0)
-    fail(where,
-         "{}: {} {} cannot be divided among the {} ranks of tensor parallelism; the nearest number "
-         "that can is {}",
-         layer, size, what, ranks, std::max<int64_t>(1, (size + ranks / 2) / ranks) * ranks);
-  return size / ranks;
-}
-
-LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
-                             const std::string& layer) {
-  LinearOptions part = whole;
-  // exercise 20.3: how many outputs (part_of checks), which is the first, how many in the whole?
-  part.outputs = part_of(whole.outputs, tp, layer, "outputs");
-  part.first_output = axis_rank(tp) * part.outputs;
-  part.whole_outputs = whole.outputs;
-  // end of exercise 20.3
-  return part;
-}
-
-LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
-                          const std::string& layer) {
-  LinearOptions part = whole;
-  // exercise 20.4: how many inputs, which is the first, how many in the whole; who adds the bias?
-  part.inputs = part_of(whole.inputs, tp, layer, "inputs");
-  part.first_input = axis_rank(tp) * part.inputs;
-  part.whole_inputs = whole.inputs;
-  part.adds_bias = axis_rank(tp) == 0;
-  // end of exercise 20.4
-  return part;
-}
-
-ColumnParallelLinear::ColumnParallelLinear(const std::string& name, const LinearOptions& whole,
-                                           const ParameterOptions& init, const Communicator& tp)
-    : Linear(name, cut_by_columns(whole, tp, name), init) {}
-
-RowParallelLinear::RowParallelLinear(const std::string& name, const LinearOptions& whole,
-                                     const ParameterOptions& init, const Communicator& tp,
-                                     const SequenceCut& cut)
-    : Linear(name, cut_by_rows(whole, tp, name), init), g_(tp, cut), tp_(tp), cut_(cut) {}
-// Linear's forward is rounded(sums(x)). Between the two g adds up the ranks' sums.
-Tensor RowParallelLinear::forward(const Tensor& x, Saved& saved) {
-  if (!in_pieces(tp_, cut_)) return rounded(g_.forward(sums(x, saved)));
-  const auto own = [this](const Tensor& rows, Saved& kept) { return sums(rows, kept); };
-  return rounded(async_row_forward(*this, own, x, tp_, cut_, saved));
-}
-Tensor RowParallelLinear::backward_input(const Tensor& dy, Saved& saved) {
-  if (in_pieces(tp_, cut_)) return async_row_backward(*this, dy, tp_, cut_, saved);
-  return Linear::backward_input(g_.backward(dy), saved);
-}
-
-Mlp::Mlp(std::string name, const MlpOptions& o, const ParameterOptions& init,
-         const Communicator& tp, const SequenceCut& cut)
-    : Composite(std::move(name)),
-      f_(tp, cut),
-      up_(this->name() + ".up", {o.width, o.hidden, o.bias, o.initial}, init, tp),
-      down_(this->name() + ".down", {o.hidden, o.width, o.bias, o.initial_down}, init, tp, cut),
-      dropout_(this->name() + ".dropout", o.dropout, tp, cut) {
-  if (o.kind == MlpKind::swiglu)
-    gate_ = std::make_unique<ColumnParallelLinear>(
-        this->name() + ".gate", LinearOptions{o.width, o.hidden, o.bias, o.initial}, init, tp);
-}
-
-// run(part, ...) is the part's forward, run_back its dgrad, each with the part's branch of Saved.
-Tensor Mlp::forward(const Tensor& x, Saved& saved) {
-  Tensor y;
-  // exercise 20.5: f, up (and gate), the activation, down; keep h (and gate's output)
-  const Tensor shared = f_.forward(x);
-  const Tensor h = run(up_, shared, saved);  // (..., F/tp)
-  saved.keep("h", h);
-  if (gate_ != nullptr) {
-    const Tensor gate = run(*gate_, shared, saved);
-    saved.keep("gate", gate);
-    y = run(down_, swiglu(gate, h), saved);
-  } else {
-    y = run(down_, gelu(h), saved);
-  }
-  // end of exercise 20.5
-  f_.tokens().drop_gathered(readers(), x, saved);
-  return run(dropout_, y, saved);
-}
-
-Tensor Mlp::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx;
-  const Tensor dsum = run_back(dropout_, dy, saved);
-  // exercise 20.6: the same way back: down, the activation, up (and gate, which adds to dx), f
-  const Tensor dactive = run_back(down_, dsum, saved);  // (..., F/tp)
-  const Tensor h = saved.take("h");
-  if (gate_ != nullptr) {
-    const SwigluGradients d = swiglu_backward(dactive, saved.take("gate"), h);
-    dx = run_back(up_, d.dup, saved);
-    gate_->add_backward_input(dx, d.dgate, saved.child(gate_->name()));  // dx += gate's
-  } else {
-    dx = run_back(up_, gelu_backward(dactive, h), saved);
-  }
-  dx = f_.backward(dx);
-  // end of exercise 20.6
-  return dx;
-}
-
-void Mlp::backward_weight(Saved& saved) {
-  f_.tokens().gather_again(readers(), saved);
-  Composite::backward_weight(saved);
-}
-
-std::vector<Layer*> Mlp::readers() {
-  return gate_ != nullptr ? std::vector<Layer*>{gate_.get(), &up_} : std::vector<Layer*>{&up_};
-}
-std::vector<Layer*> Mlp::parts() {
-  std::vector<Layer*> all = readers();
-  all.insert(all.end(), {&down_, &dropout_});
-  return all;
-}
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -28,38 +28,11 @@
 #include <vector>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/parallel/fsdp_plan.hpp"
-#if YOTTA_BODIES_OF(parallel)
 #include "yotta/core/random.hpp"
 #include "yotta/nn/elementwise.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/fsdp_plan.hpp"
 
 namespace yotta {
-
-class TiedParameters {
- public:
-  YOTTA_API TiedParameters(const std::vector<ParameterPtr>& held, const Communicator& comm);
-
-  // Makes each gradient the sum of all its parts, on every rank that holds it.
-  YOTTA_API void reduce();
-
-  int64_t size() const { return std::ssize(all_); }
-
- private:
-  struct Tied {
-    std::vector<ParameterPtr> here;  // usually one; two if one rank holds both stages
-    Communicator holders;            // empty if there is only this rank
-  };
-  YOTTA_API void tie(Tied tied);
-
-  std::deque<Tied> all_;
-};
-
-// The plan with the parameters of these names in units of their own: what is left of their slices'
-// units goes inside. A unit of nothing else stays as it is.
-YOTTA_API FsdpPlan with_own_units(FsdpPlan plan, const std::set<std::string>& names);
-
-#if YOTTA_BODIES_OF(parallel)
 
 namespace detail {
 
@@ -88,41 +61,56 @@ inline std::vector<int64_t> names_held_twice(const std::vector<ParameterPtr>& he
 
 }  // namespace detail
 
-TiedParameters::TiedParameters(const std::vector<ParameterPtr>& held, const Communicator& comm) {
-  for (const int64_t name : detail::names_held_twice(held, comm)) {
-    Tied tied;
-    for (const ParameterPtr& each : held)
-      if (detail::name_hash(*each) == name) tied.here.push_back(each);
-    if (axis_size(comm) > 1) tied.holders = comm.split(tied.here.empty() ? -1 : 0, comm.rank());
-    if (!tied.here.empty()) tie(std::move(tied));
+class TiedParameters {
+ public:
+  TiedParameters(const std::vector<ParameterPtr>& held, const Communicator& comm) {
+    for (const int64_t name : detail::names_held_twice(held, comm)) {
+      Tied tied;
+      for (const ParameterPtr& each : held)
+        if (detail::name_hash(*each) == name) tied.here.push_back(each);
+      if (axis_size(comm) > 1) tied.holders = comm.split(tied.here.empty() ? -1 : 0, comm.rank());
+      if (!tied.here.empty()) tie(std::move(tied));
+    }
   }
-}
 
-void TiedParameters::tie(Tied tied) {
-  std::vector<int64_t> copies = {std::ssize(tied.here)};
-  Tensor& value = tied.here.front()->value;
-  if (axis_size(tied.holders) > 1) {
-    tied.holders.all_reduce(copies, ReduceOp::sum, {.label = "tied.names"});
-    tied.holders.broadcast(value, 0, {.label = "tied.values"});
+  // Makes each gradient the sum of all its parts, on every rank that holds it.
+  void reduce() {
+    for (Tied& tied : all_) {
+      Tensor& sum = tied.here.front()->gradient();
+      for (size_t i = 1; i < tied.here.size(); ++i) add_into(sum, tied.here[i]->gradient());
+      if (axis_size(tied.holders) > 1)
+        tied.holders.all_reduce(sum, ReduceOp::sum, {.label = "tied.gradients"});
+      for (size_t i = 1; i < tied.here.size(); ++i) tied.here[i]->gradient().copy_from(sum);
+    }
   }
-  for (const ParameterPtr& each : tied.here) {
-    each->copies *= static_cast<int>(copies[0]);
-    if (each != tied.here.front()) each->value.copy_from(value);
-  }
-  all_.push_back(std::move(tied));
-}
 
-void TiedParameters::reduce() {
-  for (Tied& tied : all_) {
-    Tensor& sum = tied.here.front()->gradient();
-    for (size_t i = 1; i < tied.here.size(); ++i) add_into(sum, tied.here[i]->gradient());
-    if (axis_size(tied.holders) > 1)
-      tied.holders.all_reduce(sum, ReduceOp::sum, {.label = "tied.gradients"});
-    for (size_t i = 1; i < tied.here.size(); ++i) tied.here[i]->gradient().copy_from(sum);
-  }
-}
+  int64_t size() const { return std::ssize(all_); }
 
-FsdpPlan with_own_units(FsdpPlan plan, const std::set<std::string>& names) {
+ private:
+  struct Tied {
+    std::vector<ParameterPtr> here;  // usually one; two if one rank holds both stages
+    Communicator holders;            // empty if there is only this rank
+  };
+  void tie(Tied tied) {
+    std::vector<int64_t> copies = {std::ssize(tied.here)};
+    Tensor& value = tied.here.front()->value;
+    if (axis_size(tied.holders) > 1) {
+      tied.holders.all_reduce(copies, ReduceOp::sum, {.label = "tied.names"});
+      tied.holders.broadcast(value, 0, {.label = "tied.values"});
+    }
+    for (const ParameterPtr& each : tied.here) {
+      each->copies *= static_cast<int>(copies[0]);
+      if (each != tied.here.front()) each->value.copy_from(value);
+    }
+    all_.push_back(std::move(tied));
+  }
+
+  std::deque<Tied> all_;
+};
+
+// The plan with the parameters of these names in units of their own: what is left of their slices'
+// units goes inside. A unit of nothing else stays as it is.
+inline FsdpPlan with_own_units(FsdpPlan plan, const std::set<std::string>& names) {
   const std::vector<std::vector<ParameterPtr>> before = std::exchange(plan.parameters, {});
   std::vector<FsdpPlan::Slice> slices = plan.slices;
   for (size_t unit = 0; unit < before.size(); ++unit) {
@@ -141,7 +129,5 @@ FsdpPlan with_own_units(FsdpPlan plan, const std::set<std::string>& names) {
   plan.slices = std::move(slices);
   return plan;
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

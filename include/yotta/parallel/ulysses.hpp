@@ -26,56 +26,14 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
-#include "yotta/parallel/ring_attention.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/context_parallel.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/ring_attention.hpp"
 
 namespace yotta {
 
 // Heads of x (B, T, H, d) on each rank: H/cp. Throws unless cp divides H.
-YOTTA_API int64_t heads_each(const Tensor& x, const Communicator& cp, Where where);
-
-// x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all
-// tokens.
-YOTTA_API Tensor to_heads(const Tensor& x, const Communicator& cp,
-                          ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current());
-// The way back: (B, T, H/cp, d) -> (B, T/cp, H, d).
-YOTTA_API Tensor to_tokens(const Tensor& x, const Communicator& cp,
-                           ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current());
-
-// What the backward pass needs: q, k, v of this rank's heads, whole sequences, and attention's own.
-struct UlyssesSaved {
-  Tensor q, k, v;                // (B, T, H/cp, d), (B, T, Hkv/cp, d) twice
-  BlockwiseAttention attention;  // o (B, T, H/cp, d), L (B, H/cp, T)
-};
-
-// o (B, T/cp, H, d) of q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d); fills `saved`.
-YOTTA_API Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                   const Communicator& cp, UlyssesSaved& saved,
-                                   ChunkOrder order = ChunkOrder::zigzag,
-                                   Where where = Where::current());
-// dq, dk, dv of this rank's tokens from dout (B, T/cp, H, d).
-YOTTA_API AttentionGradients ulysses_attention_backward(const Tensor& dout,
-                                                        const UlyssesSaved& saved,
-                                                        const Communicator& cp,
-                                                        ChunkOrder order = ChunkOrder::zigzag,
-                                                        Where where = Where::current());
-
-// Bytes that a rank sends forward (and as many backward), if q has `all_q_bytes` on all ranks
-// together (B T H d numbers), and k has `all_k_bytes` (B T Hkv d).
-constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
-  int64_t sent = 0;
-  // exercise 24.1: warm-up, a rank keeps a part of its share of q, k, v and o, and sends the rest
-  sent = (2 * all_q_bytes + 2 * all_k_bytes) / ranks * (ranks - 1) / ranks;
-  // end of exercise 24.1
-  return sent;
-}
-
-#if YOTTA_BODIES_OF(parallel_layers)
-
-int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
+inline int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
   const int64_t heads = x.dim(2, where), ranks = axis_size(cp);
   int64_t each = heads;
   // exercise 24.2: fail(where, "...", ...) if they do not divide; name a number of heads that would
@@ -87,7 +45,10 @@ int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
   return each;
 }
 
-Tensor to_heads(const Tensor& x, const Communicator& cp, ChunkOrder order, Where where) {
+// x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all
+// tokens.
+inline Tensor to_heads(const Tensor& x, const Communicator& cp,
+                       ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
   const int ranks = axis_size(cp);
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
@@ -104,7 +65,9 @@ Tensor to_heads(const Tensor& x, const Communicator& cp, ChunkOrder order, Where
   return context_unshard(parts, order, where);
 }
 
-Tensor to_tokens(const Tensor& x, const Communicator& cp, ChunkOrder order, Where where) {
+// The way back: (B, T, H/cp, d) -> (B, T/cp, H, d).
+inline Tensor to_tokens(const Tensor& x, const Communicator& cp,
+                        ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
   const int ranks = axis_size(cp);
   if (ranks == 1) return x;
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
@@ -123,8 +86,17 @@ Tensor to_tokens(const Tensor& x, const Communicator& cp, ChunkOrder order, Wher
   return y;
 }
 
-Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Communicator& cp,
-                         UlyssesSaved& saved, ChunkOrder order, Where where) {
+// What the backward pass needs: q, k, v of this rank's heads, whole sequences, and attention's own.
+struct UlyssesSaved {
+  Tensor q, k, v;                // (B, T, H/cp, d), (B, T, Hkv/cp, d) twice
+  BlockwiseAttention attention;  // o (B, T, H/cp, d), L (B, H/cp, T)
+};
+
+// o (B, T/cp, H, d) of q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d); fills `saved`.
+inline Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                const Communicator& cp, UlyssesSaved& saved,
+                                ChunkOrder order = ChunkOrder::zigzag,
+                                Where where = Where::current()) {
   Tensor o;
   // exercise 24.5: q, k, v to heads; attention_blockwise; o back to tokens; `saved` keeps the rest
   saved = {to_heads(q, cp, order, where),
@@ -137,9 +109,11 @@ Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   return o;
 }
 
-AttentionGradients ulysses_attention_backward(const Tensor& dout, const UlyssesSaved& saved,
-                                              const Communicator& cp, ChunkOrder order,
-                                              Where where) {
+// dq, dk, dv of this rank's tokens from dout (B, T/cp, H, d).
+inline AttentionGradients ulysses_attention_backward(const Tensor& dout, const UlyssesSaved& saved,
+                                                     const Communicator& cp,
+                                                     ChunkOrder order = ChunkOrder::zigzag,
+                                                     Where where = Where::current()) {
   AttentionGradients d;
   // exercise 24.6: the exchange's backward is the exchange back; between them the attention's
   d = attention_blockwise_backward(to_heads(dout, cp, order, where), saved.q, saved.k, saved.v,
@@ -150,6 +124,14 @@ AttentionGradients ulysses_attention_backward(const Tensor& dout, const UlyssesS
   return d;
 }
 
-#endif  // YOTTA_BODIES
+// Bytes that a rank sends forward (and as many backward), if q has `all_q_bytes` on all ranks
+// together (B T H d numbers), and k has `all_k_bytes` (B T Hkv d).
+constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
+  int64_t sent = 0;
+  // exercise 24.1: warm-up, a rank keeps a part of its share of q, k, v and o, and sends the rest
+  sent = (2 * all_q_bytes + 2 * all_k_bytes) / ranks * (ranks - 1) / ranks;
+  // end of exercise 24.1
+  return sent;
+}
 
 }  // namespace yotta

@@ -27,14 +27,12 @@
 // References: Shoeybi et al. (2019), section 3; Megatron-LM's vocab-parallel cross-entropy.
 #pragma once
 
-#include "yotta/comm/communicator.hpp"
-#include "yotta/nn/cross_entropy.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
-#if YOTTA_BODIES_OF(parallel_layers)
 #include <algorithm>
 
+#include "yotta/comm/communicator.hpp"
+#include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/embedding.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/tensor_parallel.hpp"
 
 namespace yotta {
 
@@ -42,58 +40,16 @@ namespace yotta {
 constexpr int64_t rows_held(int64_t vocabulary, int64_t tp) { return (vocabulary + tp - 1) / tp; }
 
 // An output matrix (V, C) of which this rank holds its rows.
-YOTTA_API LinearOptions cut_by_tokens(const LinearOptions& whole, const Communicator& tp);
+inline LinearOptions cut_by_tokens(const LinearOptions& whole, const Communicator& tp) {
+  LinearOptions part = whole;
+  part.outputs = rows_held(whole.outputs, axis_size(tp));
+  part.first_output = axis_rank(tp) * part.outputs;
+  part.whole_outputs = whole.outputs;
+  return part;
+}
 
 // Padding's logits, which must not count: so small that e^ of it is 0, and no infinity.
 inline constexpr double masked_logit = -1e30;
-// Masks those of logits (..., V/tp). Nothing where V divides by tp.
-YOTTA_API void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp,
-                            Where where = Where::current());
-
-// This rank's rows of a table (V, C).
-YOTTA_API ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
-                                  Initial initial, const ParameterOptions& init = {},
-                                  const Communicator& tp = {});
-
-class VocabParallelEmbedding : public Layer {
- public:
-  YOTTA_API VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width,
-                                   Initial initial, const ParameterOptions& init = {},
-                                   const Communicator& tp = {}, const SequenceCut& cut = {});
-
-  // ids (N) i32 -> (N, C), the same on all ranks; with sequence parallelism this rank's (n, C)
-  YOTTA_API Tensor forward(const Tensor& ids, Saved& saved) override;
-  YOTTA_API Tensor backward_input(const Tensor& dy, Saved& saved) override;  // dy (N, C)
-  YOTTA_API void backward_weight(Saved& saved) override;
-
-  YOTTA_API void add_parameters(std::vector<ParameterPtr>& to) override;
-  const ParameterPtr& table() const { return table_.parameter(); }
-
- private:
-  const ShardRange& shard() const { return table_.parameter()->range; }
-
-  Use table_;  // (V/tp, C)
-  ReduceFromTensorParallel g_;
-};
-
-// ---- the loss ----------------------------------------------------------------------------------
-
-// What each rank sends in the loss, besides the ring's factor 2(tp-1)/tp: three numbers per token,
-// against V if the logits were gathered.
-constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
-
-// The loss of logits (N, V/tp) against targets i32 (N), which are ids of the whole vocabulary; the
-// same on all ranks.
-YOTTA_API CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
-                                                    double scale, const Communicator& tp = {},
-                                                    Where where = Where::current());
-
-// Writes dlogits (N, V/tp) over the logits themselves. Nothing is sent.
-YOTTA_API void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                                              const Tensor& log_sum_exp,
-                                                              double scale,
-                                                              const Communicator& tp = {},
-                                                              Where where = Where::current());
 
 namespace detail {
 
@@ -111,6 +67,75 @@ struct MaskRow {
   }
 };
 
+}  // namespace detail
+
+// Masks those of logits (..., V/tp). Nothing where V divides by tp.
+inline void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp,
+                         Where where = Where::current()) {
+  const int64_t held = logits.dim(-1), left = vocabulary - axis_rank(tp) * held;
+  const int64_t in_whole = std::clamp<int64_t>(left, 0, held);
+  const Device device = logits.device();
+  if (in_whole == held || device == Device::meta) return;
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    const detail::MaskRow<Number> body{held, in_whole, logits.address<Number>(device, where)};
+    run_rows<Number>("mask_padding", device, logits.numel() / held, held, body, where);
+  });
+}
+
+// This rank's rows of a table (V, C).
+inline ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
+                               Initial initial, const ParameterOptions& init = {},
+                               const Communicator& tp = {}) {
+  const int64_t held = rows_held(vocabulary, axis_size(tp));
+  const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
+  return make_parameter(name, part, true, initial, init.seed, init.dtype);
+}
+
+class VocabParallelEmbedding : public Layer {
+ public:
+  VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width, Initial initial,
+                         const ParameterOptions& init = {}, const Communicator& tp = {},
+                         const SequenceCut& cut = {})
+      : Layer(std::move(name)),
+        table_(make_table(this->name() + ".weight", vocabulary, width, initial, init, tp)),
+        g_(tp, cut) {}
+
+  // ids (N) i32 -> (N, C), the same on all ranks; with sequence parallelism this rank's (n, C)
+  Tensor forward(const Tensor& ids, Saved& saved) override {
+    saved.keep("ids", ids);
+    const Tensor& rows = table_.parameter()->value;
+    return g_.forward(embedding_shard(ids, rows, shard().first_row, shard().all_rows()));
+  }
+
+  // dy (N, C)
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    saved.keep("dy", as_rows(g_.backward(dy)));
+    return {};
+  }
+  void backward_weight(Saved& saved) override {
+    const Tensor ids = saved.take("ids"), dy = saved.take("dy");
+    embedding_shard_backward(dy, ids, table_.grad(), shard().first_row, shard().all_rows());
+    table_.mark_grad_ready();
+  }
+
+  void add_parameters(std::vector<ParameterPtr>& to) override { to.push_back(table_.parameter()); }
+  const ParameterPtr& table() const { return table_.parameter(); }
+
+ private:
+  const ShardRange& shard() const { return table_.parameter()->range; }
+
+  Use table_;  // (V/tp, C)
+  ReduceFromTensorParallel g_;
+};
+
+// ---- the loss ----------------------------------------------------------------------------------
+
+// What each rank sends in the loss, besides the ring's factor 2(tp-1)/tp: three numbers per token,
+// against V if the logits were gathered.
+constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
+
+namespace detail {
+
 // The three steps of the loss, between which the ranks sum; a row is a token.
 template <class Number, class Real = Computed<Number>>
 struct VocabParallelRow {
@@ -120,6 +145,27 @@ struct VocabParallelRow {
   Real *log_sum_exps, *losses;  // (N)
   Real* sums;                   // (N, 2)
 };
+
+// Step<Number> for each token; nothing on meta.
+template <template <class> class Step>
+void each_token(const char* operation, const Tensor& logits, const Tensor& targets, int64_t first,
+                CrossEntropy& out, Tensor& sums, Where where) {
+  const Device device = logits.device();
+  if (device == Device::meta) return;
+  const int64_t N = logits.dim(0), held = logits.dim(1);
+  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
+    using Real = Computed<Number>;
+    const VocabParallelRow<Number> row{held,
+                                       first,
+                                       logits.address<Number>(device, where),
+                                       targets.address<int32_t>(device, where),
+                                       out.log_sum_exp.address<Real>(device),
+                                       out.losses.address<Real>(device),
+                                       sums.address<Real>(device)};
+    run_rows<Number>(operation, device, N, held, Step<Number>{row}, where);
+  });
+}
+
 // l = this rank's log-sum-exp; the largest of all ranks' is wanted.
 template <class Number>
 struct OwnLogSumExp : VocabParallelRow<Number> {
@@ -157,87 +203,11 @@ struct LossOfSums : VocabParallelRow<Number> {
 
 }  // namespace detail
 
-#if YOTTA_BODIES_OF(parallel_layers)
-
-LinearOptions cut_by_tokens(const LinearOptions& whole, const Communicator& tp) {
-  LinearOptions part = whole;
-  part.outputs = rows_held(whole.outputs, axis_size(tp));
-  part.first_output = axis_rank(tp) * part.outputs;
-  part.whole_outputs = whole.outputs;
-  return part;
-}
-
-void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp, Where where) {
-  const int64_t held = logits.dim(-1), left = vocabulary - axis_rank(tp) * held;
-  const int64_t in_whole = std::clamp<int64_t>(left, 0, held);
-  const Device device = logits.device();
-  if (in_whole == held || device == Device::meta) return;
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    const detail::MaskRow<Number> body{held, in_whole, logits.address<Number>(device, where)};
-    run_rows<Number>("mask_padding", device, logits.numel() / held, held, body, where);
-  });
-}
-
-ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width, Initial initial,
-                        const ParameterOptions& init, const Communicator& tp) {
-  const int64_t held = rows_held(vocabulary, axis_size(tp));
-  const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
-  return make_parameter(name, part, true, initial, init.seed, init.dtype);
-}
-
-VocabParallelEmbedding::VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width,
-                                               Initial initial, const ParameterOptions& init,
-                                               const Communicator& tp, const SequenceCut& cut)
-    : Layer(std::move(name)),
-      table_(make_table(this->name() + ".weight", vocabulary, width, initial, init, tp)),
-      g_(tp, cut) {}
-
-Tensor VocabParallelEmbedding::forward(const Tensor& ids, Saved& saved) {
-  saved.keep("ids", ids);
-  const Tensor& rows = table_.parameter()->value;
-  return g_.forward(embedding_shard(ids, rows, shard().first_row, shard().all_rows()));
-}
-
-Tensor VocabParallelEmbedding::backward_input(const Tensor& dy, Saved& saved) {
-  saved.keep("dy", as_rows(g_.backward(dy)));
-  return {};
-}
-
-void VocabParallelEmbedding::backward_weight(Saved& saved) {
-  const Tensor ids = saved.take("ids"), dy = saved.take("dy");
-  embedding_shard_backward(dy, ids, table_.grad(), shard().first_row, shard().all_rows());
-  table_.mark_grad_ready();
-}
-
-void VocabParallelEmbedding::add_parameters(std::vector<ParameterPtr>& to) {
-  to.push_back(table_.parameter());
-}
-
-namespace detail {
-// Step<Number> for each token; nothing on meta.
-template <template <class> class Step>
-void each_token(const char* operation, const Tensor& logits, const Tensor& targets, int64_t first,
-                CrossEntropy& out, Tensor& sums, Where where) {
-  const Device device = logits.device();
-  if (device == Device::meta) return;
-  const int64_t N = logits.dim(0), held = logits.dim(1);
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const VocabParallelRow<Number> row{held,
-                                       first,
-                                       logits.address<Number>(device, where),
-                                       targets.address<int32_t>(device, where),
-                                       out.log_sum_exp.address<Real>(device),
-                                       out.losses.address<Real>(device),
-                                       sums.address<Real>(device)};
-    run_rows<Number>(operation, device, N, held, Step<Number>{row}, where);
-  });
-}
-
-}  // namespace detail
-
-CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
-                                          const Communicator& tp, Where where) {
+// The loss of logits (N, V/tp) against targets i32 (N), which are ids of the whole vocabulary; the
+// same on all ranks.
+inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
+                                                 double scale, const Communicator& tp = {},
+                                                 Where where = Where::current()) {
   if (axis_size(tp) == 1) return cross_entropy(logits, targets, scale, where);
   const char* const operation = "vocab_parallel_cross_entropy";
   expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
@@ -264,9 +234,11 @@ CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& ta
   return out;
 }
 
-void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                                    const Tensor& log_sum_exp, double scale,
-                                                    const Communicator& tp, Where where) {
+// Writes dlogits (N, V/tp) over the logits themselves. Nothing is sent.
+inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
+                                                           const Tensor& log_sum_exp, double scale,
+                                                           const Communicator& tp = {},
+                                                           Where where = Where::current()) {
   if (axis_size(tp) == 1)
     return cross_entropy_backward_in_place(logits, targets, log_sum_exp, scale, where);
   const char* const operation = "vocab_parallel_cross_entropy_backward";
@@ -288,7 +260,5 @@ void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor
     run_rows<Number>(operation, device, N, held, body, where);
   });
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -34,13 +34,11 @@
 #include <set>
 #include <string>
 
-#include "yotta/parallel/ddp.hpp"
-#include "yotta/parallel/flat_shard.hpp"
-#if YOTTA_BODIES_OF(parallel)
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/grad_clip.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/parallel/ddp.hpp"
+#include "yotta/parallel/flat_shard.hpp"
 
 namespace yotta {
 
@@ -89,103 +87,11 @@ struct ZeroBucket {
   Tensor arriving;   // (n/p): this rank's part of a microbatch's sum, on its way
 };
 
-class Zero {
- public:
-  YOTTA_API Zero(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-                 ZeroOptions options = {}, Where where = Where::current());
-  YOTTA_API ~Zero();
-  Zero(const Zero&) = delete;
-  Zero& operator=(const Zero&) = delete;
-
-  // What this rank's optimizer steps.
-  YOTTA_API std::vector<ParameterPtr> shards() const;
-  const std::deque<ZeroBucket>& buckets() const { return buckets_; }
-
-  // Before each microbatch: stage 2 sends what the one before has left.
-  YOTTA_API void flush();
-  // After backward: the shards' gradients are the sum over all ranks and microbatches.
-  YOTTA_API void finish();
-  // Over all ranks. (The trainer's own sum is 0: the layers' gradients are gone by then.)
-  YOTTA_API double sum_of_squares() const;
-  // After the optimizer's step: all ranks get all new weights; gradients start from zero.
-  YOTTA_API void gather();
-
- private:
-  YOTTA_API static std::deque<Bucket> cut(Parameters parameters, const ZeroOptions& options);
-  YOTTA_API void own(ZeroBucket& bucket) const;
-  YOTTA_API void collect(size_t i, const FlatRange& range);
-  YOTTA_API Work launch(size_t i);
-  YOTTA_API void settle(size_t i);
-  YOTTA_API void reduce_all();
-  YOTTA_API void open(ZeroBucket& bucket) const;
-  YOTTA_API Tensor zero_gradients(const ZeroBucket& bucket, int64_t size, MemoryKind kind) const;
-
-  Communicator comm_;
-  ZeroOptions options_;
-  GradientBuckets sums_;            // which gradients are ready, and what has left
-  std::deque<ZeroBucket> buckets_;  // the same buckets: what is held of them
-  bool has_gradients_ = false;      // that have not been reduced
-};
-
-#if YOTTA_BODIES_OF(parallel)
-
-Zero::Zero(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
-           ZeroOptions options, Where where)
-    : comm_(comm), options_(std::move(options)), sums_(cut(parameters, options_), [this](Bucket&) {
-        return launch(static_cast<size_t>(sums_.launched()));
-      }) {
-  if (options_.stage != 1 && options_.stage != 2)
-    fail(where, "ZeRO stage {}: stages 1 and 2 are here, stage 3 is Fsdp, none is Ddp",
-         options_.stage);
-  sums_.set_syncing(options_.stage == 2);  // stage 1 launches nothing before finish()
-  for (const Bucket& bucket : sums_.all()) {
-    const size_t i = buckets_.size();
-    own(buckets_.emplace_back(bucket.parameters, comm_.size()));
-    for (const FlatRange& range : buckets_[i].layout.ranges())
-      range.parameter->on_grad_ready = [this, i, range](Parameter&) { collect(i, range); };
-  }
-}
-Zero::~Zero() {
-  for (const ZeroBucket& bucket : buckets_)
-    for (const FlatRange& range : bucket.layout.ranges()) range.parameter->on_grad_ready = nullptr;
-}
-
-// DDP's buckets, but each parameter that is apart alone.
-std::deque<Bucket> Zero::cut(Parameters parameters, const ZeroOptions& options) {
-  std::deque<Bucket> all;
-  const auto add = [&](size_t begin, size_t end) {
-    for (Bucket& each :
-         cut_into_buckets(parameters.subspan(begin, end - begin), options.bucket_bytes))
-      all.push_back(std::move(each));
-  };
-  size_t end = parameters.size();
-  for (size_t i = end; i-- > 0;) {
-    if (!options.apart.contains(parameters[i]->name)) continue;
-    add(i + 1, end);
-    add(i, i + 1);
-    end = i;
-  }
-  add(0, end);
-  return all;
-}
-
-// The weights as one flat array, and which part of it is this rank's to step.
-void Zero::own(ZeroBucket& bucket) const {
-  const int64_t n = bucket.layout.size(), part = bucket.layout.shard_size();
-  // exercise 14.2: weights, flat, seen by the layers; `mine`, its shards; gradients that stay
-  bucket.weights = bucket.layout.copy_part(0, n);
-  bucket.layout.set_values(bucket.weights);
-  const int64_t begin = comm_.rank() * part;
-  bucket.mine = bucket.weights.rows(begin, begin + part);
-  bucket.shards = bucket.layout.cut_shards(bucket.mine, begin);
-  if (options_.stage == 1)
-    bucket.gradients = zero_gradients(bucket, n, MemoryKind::gradients);
-  else
-    bucket.sum = zero_gradients(bucket, part, MemoryKind::gradients);
-  // end of exercise 14.2
-}
-
 namespace detail {
+
+// The type in which layers make gradients and optimizers read them.
+inline DType gradient_dtype(const FlatLayout& layout) { return computed(layout.dtype()); }
+
 // to += from, summed in f32 (f64) and rounded once.
 inline void accumulate(Tensor& to, const Tensor& from) {
   if (to.dtype() == from.dtype() && bytes_of(to.dtype()) >= 4) return add_into(to, from);
@@ -194,107 +100,184 @@ inline void accumulate(Tensor& to, const Tensor& from) {
   add_into(sum, as_type(from, DType::f32));
   to.copy_from(sum);
 }
-// The type in which layers make gradients and optimizers read them.
-inline DType gradient_dtype(const FlatLayout& layout) { return computed(layout.dtype()); }
+
 }  // namespace detail
 
-// A layer's gradient is ready: it is added to its bucket's and freed. Stage 2 sends what is full.
-void Zero::collect(size_t i, const FlatRange& range) {
-  ZeroBucket& bucket = buckets_[i];
-  if (options_.stage == 2 && sums_.all()[i].missing == 0)
-    fail(Where::current(), "{} became final twice: call flush() before each microbatch",
-         range.parameter->name);
-  has_gradients_ = true;
-  // exercise 14.3: open the bucket, add the gradient at its place, free it, say that it is ready
-  open(bucket);
-  Tensor to = bucket.gradients.rows(range.begin, range.end).reshape(range.shape);
-  detail::accumulate(to, std::exchange(range.parameter->grad, {}));
-  sums_.on_gradient_ready(sums_.all()[i]);
-  // end of exercise 14.3
-}
-void Zero::open(ZeroBucket& bucket) const {
-  if (!bucket.gradients.defined())
-    bucket.gradients = zero_gradients(bucket, bucket.layout.size(), MemoryKind::buffers);
-}
-
-// One bucket is on its way at a time.
-Work Zero::launch(size_t i) {
-  ZeroBucket& bucket = buckets_[i];
-  Work work;
-  // exercise 14.4: settle the bucket before; start to sum this one's gradients over the ranks
-  if (i > 0) settle(i - 1);
-  open(bucket);
-  bucket.arriving = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::buffers);
-  work = comm_.reduce_scatter_async(bucket.arriving, bucket.gradients, ReduceOp::sum,
-                                    {.label = "zero.gradients"});
-  // end of exercise 14.4
-  return work;
-}
-// Waits for a bucket, and adds what arrives to the sum of the microbatches before.
-void Zero::settle(size_t i) {
-  ZeroBucket& bucket = buckets_[i];
-  // exercise 14.5: wait; what arrives is the sum, or is added to it; free what is used up
-  sums_.all()[i].work.wait();
-  if (bucket.sum.defined())
-    detail::accumulate(bucket.sum, bucket.arriving);
-  else
-    bucket.sum = bucket.arriving;
-  bucket.arriving = {};
-  if (options_.stage == 2) bucket.gradients = {};
-  // end of exercise 14.5
-}
-void Zero::reduce_all() {
-  sums_.finish();
-  if (!buckets_.empty()) settle(buckets_.size() - 1);
-  has_gradients_ = false;
-}
-void Zero::flush() {
-  if (options_.stage == 2 && has_gradients_) reduce_all();
-}
-void Zero::finish() {
-  reduce_all();
-  for (ZeroBucket& bucket : buckets_) {
-    const MemoryScope memory(MemoryKind::buffers);  // an f32 copy of a bf16 sum, until gather()
-    const DType dtype = detail::gradient_dtype(bucket.layout);
-    const Tensor sum = bucket.sum.dtype() == dtype ? bucket.sum : bucket.sum.to(dtype);
-    int64_t begin = 0;
-    for (const ParameterShard& shard : bucket.shards) {
-      const int64_t end = begin + shard.parameter->value.numel();
-      shard.parameter->grad = sum.rows(begin, end);
-      begin = end;
+class Zero {
+ public:
+  Zero(const std::vector<ParameterPtr>& parameters, const Communicator& comm,
+       ZeroOptions options = {}, Where where = Where::current())
+      : comm_(comm),
+        options_(std::move(options)),
+        sums_(cut(parameters, options_),
+              [this](Bucket&) { return launch(static_cast<size_t>(sums_.launched())); }) {
+    if (options_.stage != 1 && options_.stage != 2)
+      fail(where, "ZeRO stage {}: stages 1 and 2 are here, stage 3 is Fsdp, none is Ddp",
+           options_.stage);
+    sums_.set_syncing(options_.stage == 2);  // stage 1 launches nothing before finish()
+    for (const Bucket& bucket : sums_.all()) {
+      const size_t i = buckets_.size();
+      own(buckets_.emplace_back(bucket.parameters, comm_.size()));
+      for (const FlatRange& range : buckets_[i].layout.ranges())
+        range.parameter->on_grad_ready = [this, i, range](Parameter&) { collect(i, range); };
     }
   }
-}
-
-double Zero::sum_of_squares() const {
-  return sum_over(comm_, yotta::sum_of_squares(shards()), "zero.norm");
-}
-void Zero::gather() {
-  for (ZeroBucket& bucket : buckets_) {
-    // exercise 14.6: everyone's new weights; the shards' gradients are gone; sums begin at zero
-    comm_.all_gather(bucket.weights, bucket.mine, {.label = "zero.weights"});
-    for (const ParameterShard& shard : bucket.shards) shard.parameter->grad = {};
-    bucket.sum = {};
-    if (options_.stage == 1)
-      bucket.gradients.zero();
-    else
-      bucket.sum = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::gradients);
-    // end of exercise 14.6
+  ~Zero() {
+    for (const ZeroBucket& bucket : buckets_)
+      for (const FlatRange& range : bucket.layout.ranges())
+        range.parameter->on_grad_ready = nullptr;
   }
-}
+  Zero(const Zero&) = delete;
+  Zero& operator=(const Zero&) = delete;
 
-std::vector<ParameterPtr> Zero::shards() const {
-  std::vector<ParameterPtr> all;
-  for (const ZeroBucket& bucket : buckets_)
-    for (const ParameterShard& shard : bucket.shards) all.push_back(shard.parameter);
-  return all;
-}
+  // What this rank's optimizer steps.
+  std::vector<ParameterPtr> shards() const {
+    std::vector<ParameterPtr> all;
+    for (const ZeroBucket& bucket : buckets_)
+      for (const ParameterShard& shard : bucket.shards) all.push_back(shard.parameter);
+    return all;
+  }
+  const std::deque<ZeroBucket>& buckets() const { return buckets_; }
 
-Tensor Zero::zero_gradients(const ZeroBucket& bucket, int64_t size, MemoryKind kind) const {
-  const MemoryScope memory(kind);
-  return Tensor::zeros({size}, options_.gradients.value_or(detail::gradient_dtype(bucket.layout)));
-}
+  // Before each microbatch: stage 2 sends what the one before has left.
+  void flush() {
+    if (options_.stage == 2 && has_gradients_) reduce_all();
+  }
 
-#endif  // YOTTA_BODIES
+  // After backward: the shards' gradients are the sum over all ranks and microbatches.
+  void finish() {
+    reduce_all();
+    for (ZeroBucket& bucket : buckets_) {
+      const MemoryScope memory(MemoryKind::buffers);  // an f32 copy of a bf16 sum, until gather()
+      const DType dtype = detail::gradient_dtype(bucket.layout);
+      const Tensor sum = bucket.sum.dtype() == dtype ? bucket.sum : bucket.sum.to(dtype);
+      int64_t begin = 0;
+      for (const ParameterShard& shard : bucket.shards) {
+        const int64_t end = begin + shard.parameter->value.numel();
+        shard.parameter->grad = sum.rows(begin, end);
+        begin = end;
+      }
+    }
+  }
+
+  // Over all ranks. (The trainer's own sum is 0: the layers' gradients are gone by then.)
+  double sum_of_squares() const {
+    return sum_over(comm_, yotta::sum_of_squares(shards()), "zero.norm");
+  }
+
+  // After the optimizer's step: all ranks get all new weights; gradients start from zero.
+  void gather() {
+    for (ZeroBucket& bucket : buckets_) {
+      // exercise 14.6: everyone's new weights; the shards' gradients are gone; sums begin at zero
+      comm_.all_gather(bucket.weights, bucket.mine, {.label = "zero.weights"});
+      for (const ParameterShard& shard : bucket.shards) shard.parameter->grad = {};
+      bucket.sum = {};
+      if (options_.stage == 1)
+        bucket.gradients.zero();
+      else
+        bucket.sum = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::gradients);
+      // end of exercise 14.6
+    }
+  }
+
+ private:
+  // DDP's buckets, but each parameter that is apart alone.
+  static std::deque<Bucket> cut(Parameters parameters, const ZeroOptions& options) {
+    std::deque<Bucket> all;
+    const auto add = [&](size_t begin, size_t end) {
+      for (Bucket& each :
+           cut_into_buckets(parameters.subspan(begin, end - begin), options.bucket_bytes))
+        all.push_back(std::move(each));
+    };
+    size_t end = parameters.size();
+    for (size_t i = end; i-- > 0;) {
+      if (!options.apart.contains(parameters[i]->name)) continue;
+      add(i + 1, end);
+      add(i, i + 1);
+      end = i;
+    }
+    add(0, end);
+    return all;
+  }
+
+  // The weights as one flat array, and which part of it is this rank's to step.
+  void own(ZeroBucket& bucket) const {
+    const int64_t n = bucket.layout.size(), part = bucket.layout.shard_size();
+    // exercise 14.2: weights, flat, seen by the layers; `mine`, its shards; gradients that stay
+    bucket.weights = bucket.layout.copy_part(0, n);
+    bucket.layout.set_values(bucket.weights);
+    const int64_t begin = comm_.rank() * part;
+    bucket.mine = bucket.weights.rows(begin, begin + part);
+    bucket.shards = bucket.layout.cut_shards(bucket.mine, begin);
+    if (options_.stage == 1)
+      bucket.gradients = zero_gradients(bucket, n, MemoryKind::gradients);
+    else
+      bucket.sum = zero_gradients(bucket, part, MemoryKind::gradients);
+    // end of exercise 14.2
+  }
+
+  // A layer's gradient is ready: it is added to its bucket's and freed. Stage 2 sends what is full.
+  void collect(size_t i, const FlatRange& range) {
+    ZeroBucket& bucket = buckets_[i];
+    if (options_.stage == 2 && sums_.all()[i].missing == 0)
+      fail(Where::current(), "{} became final twice: call flush() before each microbatch",
+           range.parameter->name);
+    has_gradients_ = true;
+    // exercise 14.3: open the bucket, add the gradient at its place, free it, say that it is ready
+    open(bucket);
+    Tensor to = bucket.gradients.rows(range.begin, range.end).reshape(range.shape);
+    detail::accumulate(to, std::exchange(range.parameter->grad, {}));
+    sums_.on_gradient_ready(sums_.all()[i]);
+    // end of exercise 14.3
+  }
+
+  // One bucket is on its way at a time.
+  Work launch(size_t i) {
+    ZeroBucket& bucket = buckets_[i];
+    Work work;
+    // exercise 14.4: settle the bucket before; start to sum this one's gradients over the ranks
+    if (i > 0) settle(i - 1);
+    open(bucket);
+    bucket.arriving = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::buffers);
+    work = comm_.reduce_scatter_async(bucket.arriving, bucket.gradients, ReduceOp::sum,
+                                      {.label = "zero.gradients"});
+    // end of exercise 14.4
+    return work;
+  }
+
+  // Waits for a bucket, and adds what arrives to the sum of the microbatches before.
+  void settle(size_t i) {
+    ZeroBucket& bucket = buckets_[i];
+    // exercise 14.5: wait; what arrives is the sum, or is added to it; free what is used up
+    sums_.all()[i].work.wait();
+    if (bucket.sum.defined())
+      detail::accumulate(bucket.sum, bucket.arriving);
+    else
+      bucket.sum = bucket.arriving;
+    bucket.arriving = {};
+    if (options_.stage == 2) bucket.gradients = {};
+    // end of exercise 14.5
+  }
+  void reduce_all() {
+    sums_.finish();
+    if (!buckets_.empty()) settle(buckets_.size() - 1);
+    has_gradients_ = false;
+  }
+  void open(ZeroBucket& bucket) const {
+    if (!bucket.gradients.defined())
+      bucket.gradients = zero_gradients(bucket, bucket.layout.size(), MemoryKind::buffers);
+  }
+  Tensor zero_gradients(const ZeroBucket& bucket, int64_t size, MemoryKind kind) const {
+    const MemoryScope memory(kind);
+    return Tensor::zeros({size},
+                         options_.gradients.value_or(detail::gradient_dtype(bucket.layout)));
+  }
+
+  Communicator comm_;
+  ZeroOptions options_;
+  GradientBuckets sums_;            // which gradients are ready, and what has left
+  std::deque<ZeroBucket> buckets_;  // the same buckets: what is held of them
+  bool has_gradients_ = false;      // that have not been reduced
+};
 
 }  // namespace yotta

@@ -39,10 +39,9 @@
 // 4.
 #pragma once
 
-#include "yotta/parallel/pipeline_timeline.hpp"
-#if YOTTA_BODIES_OF(parallel_pipeline)
 #include <limits>
-#endif  // YOTTA_BODIES
+
+#include "yotta/parallel/pipeline_timeline.hpp"
 
 namespace yotta {
 
@@ -52,21 +51,86 @@ constexpr const char* name(ZeroBubble kind) { return kind == ZeroBubble::H1 ? "Z
 
 // A rank's actions. Turn x is F of microbatch x, I of the one that can be back by now, and W of the
 // one that went forward k(p - 1) turns ago.
-YOTTA_API PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind);
+inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
+  PipelineActions actions;
+  const int64_t k = static_cast<int64_t>(kind);
+  // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
+  const auto add = [&](PipelineOp op, int64_t microbatch) {
+    if (microbatch >= 0 && microbatch < m) actions.push_back({rank, op, microbatch});
+  };
+  for (int64_t x = 0; x < m + k * (p - 1); ++x) {
+    add(PipelineOp::F, x);
+    add(PipelineOp::I, x - k * (p - 1 - rank));
+    add(PipelineOp::W, x - k * (p - 1));
+  }
+  // end of exercise 19.2
+  return actions;
+}
 
 // All ranks' actions, for m microbatches on p ranks of one stage each. Errors: p or m below 1.
-YOTTA_API PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
-                                                Where where = Where::current());
+inline PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
+                                             Where where = Where::current()) {
+  if (p < 1 || m < 1)
+    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
+  PipelineSchedule made{name(kind), p, p, m, {}};
+  for (int rank = 0; rank < p; ++rank)
+    made.by_rank.push_back(zero_bubble_actions(rank, p, m, kind));
+  return made;
+}
 
 // ZB-V: a rank's actions, and all ranks'. Stages as in Placement::vee: chunk 0 of a rank is on the
 // way down, chunk 1 on the way up.
-YOTTA_API PipelineActions zb_v_actions(int rank, int p, int64_t m);
-YOTTA_API PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::current());
+inline PipelineActions zb_v_actions(int rank, int p, int64_t m) {
+  PipelineActions actions;
+  int64_t next[4][2] = {};  // microbatches, by op and chunk
+  const auto add = [&](PipelineOp op, int chunk) {
+    const int64_t microbatch = next[static_cast<size_t>(op)][chunk]++;
+    if (microbatch < m)
+      actions.push_back({stage_on(Placement::vee, rank, chunk, p), op, microbatch});
+  };
+  const int64_t all = std::max<int64_t>(m, 2 * p - 1);  // with fewer the lists have gaps
+  using enum PipelineOp;
+  // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
+  int64_t down = 0, up = 0, back = 0;  // F of chunk 0 and 1, I of chunk 0
+  for (; down < 2 * (p - rank) - 1; ++down) add(F, 0);
+  for (; up < rank; ++up, ++down) add(F, 1), add(F, 0);
+  for (; up < p; ++up) add(F, 1), add(I, 1), add(W, 1);
+  for (; up < all; ++up, ++back) {
+    if (down++ < all) add(F, 0);
+    add(I, 0), add(W, 0), add(F, 1), add(I, 1), add(W, 1);
+  }
+  for (int i = 0; i < rank; ++i, ++back) add(I, 0), add(I, 1);
+  for (; back < all; ++back) add(I, 0), add(W, 0);
+  for (int i = 0; i < rank; ++i) add(W, 1);
+  for (int i = 0; i < rank; ++i) add(W, 0);
+  // end of exercise 19.6
+  return actions;
+}
+inline PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::current()) {
+  if (p < 1 || m < 1)
+    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
+  PipelineSchedule made{"ZB-V", p, 2 * p, m, {}, Placement::vee};
+  for (int rank = 0; rank < p; ++rank) made.by_rank.push_back(zb_v_actions(rank, p, m));
+  return made;
+}
 
 // The paper's bubble rate. Of steps that follow each other without waiting, one costs the longest
 // time from a rank's first action to its last one's end, and not the whole length. The rate is the
 // share of that time in which the rank does not work. An F&B counts as F and B one after the other.
-YOTTA_API double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs);
+inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
+  double rate = 0;
+  // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
+  const PipelineTimeline timeline = simulate(schedule, costs);
+  double longest = 0;
+  for (const std::vector<PipelineEvent>& events : timeline.by_rank)
+    if (!events.empty()) longest = std::max(longest, events.back().end - events.front().begin);
+  const double work =
+      static_cast<double>(schedule.microbatches * (schedule.stages / schedule.ranks)) *
+      (costs.forward + costs.input + costs.weight);
+  rate = (longest - work) / longest;
+  // end of exercise 19.3
+  return rate;
+}
 
 // Idle seconds of a rank; k = 0 is 1F1B.
 constexpr double zero_bubble_idle(int k, int p, const PipelineCosts& costs) {
@@ -110,95 +174,8 @@ constexpr int64_t may_wait_for_input(int rank, int p, int64_t hold) {
 
 // When a rank could begin its next F, I or W: infinity, if there is none left, if what it needs has
 // not run, or if one more F would be more than the rank may hold.
-YOTTA_API double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
-                           int64_t hold, const PipelineCosts& costs);
-
-// A schedule without a rule for its order: of all actions of all ranks the one that can begin first
-// is next; at the same time F before I before W. With equal times and p <= hold < 2p, a rank is
-// idle for 2p - 1 - hold units: every microbatch more in memory saves one.
-YOTTA_API PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold,
-                                           const PipelineCosts& costs,
-                                           Where where = Where::current());
-
-#if YOTTA_BODIES_OF(parallel_pipeline)
-
-PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
-  PipelineActions actions;
-  const int64_t k = static_cast<int64_t>(kind);
-  // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
-  const auto add = [&](PipelineOp op, int64_t microbatch) {
-    if (microbatch >= 0 && microbatch < m) actions.push_back({rank, op, microbatch});
-  };
-  for (int64_t x = 0; x < m + k * (p - 1); ++x) {
-    add(PipelineOp::F, x);
-    add(PipelineOp::I, x - k * (p - 1 - rank));
-    add(PipelineOp::W, x - k * (p - 1));
-  }
-  // end of exercise 19.2
-  return actions;
-}
-
-PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where where) {
-  if (p < 1 || m < 1)
-    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
-  PipelineSchedule made{name(kind), p, p, m, {}};
-  for (int rank = 0; rank < p; ++rank)
-    made.by_rank.push_back(zero_bubble_actions(rank, p, m, kind));
-  return made;
-}
-
-PipelineActions zb_v_actions(int rank, int p, int64_t m) {
-  PipelineActions actions;
-  int64_t next[4][2] = {};  // microbatches, by op and chunk
-  const auto add = [&](PipelineOp op, int chunk) {
-    const int64_t microbatch = next[static_cast<size_t>(op)][chunk]++;
-    if (microbatch < m)
-      actions.push_back({stage_on(Placement::vee, rank, chunk, p), op, microbatch});
-  };
-  const int64_t all = std::max<int64_t>(m, 2 * p - 1);  // with fewer the lists have gaps
-  using enum PipelineOp;
-  // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
-  int64_t down = 0, up = 0, back = 0;  // F of chunk 0 and 1, I of chunk 0
-  for (; down < 2 * (p - rank) - 1; ++down) add(F, 0);
-  for (; up < rank; ++up, ++down) add(F, 1), add(F, 0);
-  for (; up < p; ++up) add(F, 1), add(I, 1), add(W, 1);
-  for (; up < all; ++up, ++back) {
-    if (down++ < all) add(F, 0);
-    add(I, 0), add(W, 0), add(F, 1), add(I, 1), add(W, 1);
-  }
-  for (int i = 0; i < rank; ++i, ++back) add(I, 0), add(I, 1);
-  for (; back < all; ++back) add(I, 0), add(W, 0);
-  for (int i = 0; i < rank; ++i) add(W, 1);
-  for (int i = 0; i < rank; ++i) add(W, 0);
-  // end of exercise 19.6
-  return actions;
-}
-
-PipelineSchedule zb_v_schedule(int p, int64_t m, Where where) {
-  if (p < 1 || m < 1)
-    fail(where, "a pipeline of {} ranks, {} microbatches: each is at least 1", p, m);
-  PipelineSchedule made{"ZB-V", p, 2 * p, m, {}, Placement::vee};
-  for (int rank = 0; rank < p; ++rank) made.by_rank.push_back(zb_v_actions(rank, p, m));
-  return made;
-}
-
-double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
-  double rate = 0;
-  // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
-  const PipelineTimeline timeline = simulate(schedule, costs);
-  double longest = 0;
-  for (const std::vector<PipelineEvent>& events : timeline.by_rank)
-    if (!events.empty()) longest = std::max(longest, events.back().end - events.front().begin);
-  const double work =
-      static_cast<double>(schedule.microbatches * (schedule.stages / schedule.ranks)) *
-      (costs.forward + costs.input + costs.weight);
-  rate = (longest - work) / longest;
-  // end of exercise 19.3
-  return rate;
-}
-
-double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
-                 int64_t hold, const PipelineCosts& costs) {
+inline double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
+                        int64_t hold, const PipelineCosts& costs) {
   double when = std::numeric_limits<double>::infinity();
   const int p = static_cast<int>(ranks.size());
   const GreedyRank& mine = ranks[static_cast<size_t>(rank)];
@@ -223,6 +200,7 @@ double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, 
 }
 
 namespace detail {
+
 inline void check_limits(int p, int64_t m, int64_t hold, const PipelineCosts& costs, Where where) {
   if (p < 1 || m < 1 || hold < 1)
     fail(where, "a pipeline of {} ranks, {} microbatches, {} held: each is at least 1", p, m, hold);
@@ -230,10 +208,14 @@ inline void check_limits(int p, int64_t m, int64_t hold, const PipelineCosts& co
     if (!(time >= 0 && time < std::numeric_limits<double>::infinity()))
       fail(where, "F, I, W or a message takes {:g}: each takes 0 seconds or more", time);
 }
+
 }  // namespace detail
 
-PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
-                                 Where where) {
+// A schedule without a rule for its order: of all actions of all ranks the one that can begin first
+// is next; at the same time F before I before W. With equal times and p <= hold < 2p, a rank is
+// idle for 2p - 1 - hold units: every microbatch more in memory saves one.
+inline PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
+                                        Where where = Where::current()) {
   detail::check_limits(p, m, hold, costs, where);
   PipelineSchedule made{fmt::format("greedy, {} held", hold), p, p, m, {}};
   made.by_rank.resize(static_cast<size_t>(p));
@@ -260,7 +242,5 @@ PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineC
   }
   return made;
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

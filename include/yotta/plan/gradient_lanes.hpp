@@ -28,15 +28,15 @@ enum class GradientLane : uint8_t { shards, data, experts };
 
 class GradientLanes {
  public:
-  YOTTA_API explicit GradientLanes(const DataAxes& axes);
+  explicit GradientLanes(const DataAxes& axes);
 
   // A collective that can begin now, of so many seconds, `work` of them at a port. Returns its end.
-  YOTTA_API double start(GradientLane on, double now, double seconds, double work);
+  double start(GradientLane on, double now, double seconds, double work);
   // When all that is under way has ended.
   double free(GradientLane on) const { return lane(on).free; }
   void delay(GradientLane on, double seconds) { lane(on).free += seconds; }
   // A layer's time from `now` on beside all lanes. Returns its end; `extra`: what came on top.
-  YOTTA_API double compute(const PartTime& part, double now, PartTime& extra);
+  double compute(const PartTime& part, double now, PartTime& extra);
 
  private:
   struct Lane {
@@ -47,59 +47,13 @@ class GradientLanes {
   };
   Lane& lane(GradientLane on) { return lanes_[static_cast<size_t>(on)]; }
   const Lane& lane(GradientLane on) const { return lanes_[static_cast<size_t>(on)]; }
-  YOTTA_API double slow(Lane& lane, const PartTime& part, double from, PartTime& extra) const;
+  double slow(Lane& lane, const PartTime& part, double from, PartTime& extra) const;
 
   std::array<Lane, 3> lanes_;
 };
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(planner)
-#include <algorithm>
-
-namespace yotta {
-
-GradientLanes::GradientLanes(const DataAxes& axes)
-    : lanes_{{{axes.shards, axes.beside_shards},
-              {axes.data, axes.beside_data},
-              {axes.experts, axes.beside_data}}} {}
-
-double GradientLanes::start(GradientLane on, double now, double seconds, double work) {
-  if (seconds == 0) return now;
-  Lane& own = lane(on);
-  const double begin = std::max(own.free, now);
-  own.share = work / seconds;
-  double shared = 0;
-  for (Lane& other : lanes_) {
-    if (&other == &own || other.group.p == 1 || other.group.port != own.group.port) continue;
-    const double both = std::clamp(other.free - begin, 0.0, seconds) * own.share * other.share;
-    other.free += both;
-    shared += both;
-  }
-  return own.free = begin + seconds + shared;
-}
-
-double GradientLanes::compute(const PartTime& part, double now, PartTime& extra) {
-  const double from = now;
-  now += part.seconds();
-  for (Lane& each : lanes_)
-    if (each.group.p > 1) now += slow(each, part, from, extra);
-  return now;
-}
-
-double GradientLanes::slow(Lane& lane, const PartTime& part, double from, PartTime& extra) const {
-  const double seconds = part.seconds();
-  if (lane.free <= from || seconds <= 0) return 0;
-  const double share = lane.share * std::min(1.0, (lane.free - from) / seconds);
-  double slower = 0;
-  for (size_t i = 0; i < exposed_kinds; ++i) {
-    if (!lane.beside[i]) continue;
-    extra.exposed[i] += share * part.slowed[i];
-    slower += share * part.slowed[i];
-    lane.free += share * part.sent[i];
-  }
-  return slower;
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/plan/impl/gradient_lanes.ipp"
+#endif

@@ -26,17 +26,13 @@
 // References: Chowdhery et al. 2022 (PaLM), appendix B; Korthikanti et al. 2022, appendix A.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
+#include "yotta/machine/critical_path.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/plan/waterfall.hpp"
-
-#if YOTTA_BODIES_OF(plan)
-#include <algorithm>
-
-#include "yotta/machine/critical_path.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -88,12 +84,12 @@ constexpr double hardware_flops(const CountedModel& m, double T, Scores scores, 
 }
 
 // ---- MFU of a run ----
+constexpr double tokens_a_second(double mfu, double flops_a_token, double chips, double peak) {
+  return mfu * chips * peak / flops_a_token;
+}
 
 constexpr double mfu(double flops_a_token, double tokens_a_second, double chips, double peak) {
   return flops_a_token * tokens_a_second / (chips * peak);
-}
-constexpr double tokens_a_second(double mfu, double flops_a_token, double chips, double peak) {
-  return mfu * chips * peak / flops_a_token;
 }
 
 // What a run's log says.
@@ -108,56 +104,15 @@ struct RunLog {
 };
 
 // The middle of some numbers; of an even number of them the larger of the two in the middle.
-YOTTA_API double median_of(std::vector<double> values, Where where = Where::current());
-
-// MFU of the median step. Errors: no step is left after the warm-up; a step of no time.
-YOTTA_API double mfu_of_log(const RunLog& log, double flops_a_token,
-                            Where where = Where::current());
-
-// ---- the waterfall ----
-
-// Seconds of an operation as described: what its FLOPs would take at the peak, and what is added.
-struct OpTime {
-  double counted = 0;  // only of matrix products
-  double wider = 0, memory = 0, launch = 0;
-
-  double sum() const { return counted + wider + memory + launch; }
-};
-// Without a known chip other operations than matrix products are all memory.
-YOTTA_API OpTime op_time(const TraceEvent& op, const MfuMachine& machine);
-
-// Adds `seconds` of an operation, in the shares of the whole of it. Returns the matrix FLOPs in
-// them. `slow`: all chips take at least so many times as long as described.
-YOTTA_API double add_op(Waterfall& to, const TraceEvent& op, double seconds,
-                        const MfuMachine& machine, double slow);
-
-// Adds what a rank waited for between two times: the chain of causes that leads back from `cause`.
-// Where another rank's operation took more than `slow` times its described time, the excess counts
-// as a straggler's; the rest of it is bubble.
-YOTTA_API void add_wait(Waterfall& to, const Trace& trace, EventId cause, double from, double until,
-                        const MfuMachine& machine, double slow);
-
-// Of all ranks of a trace between two times, in which the model has needed `model_flops`, by the
-// formula of your choice. Errors: no time lies between them.
-YOTTA_API Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
-                                 double begin, double end);
-// Of a whole run.
-YOTTA_API Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops);
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(plan)
-
-namespace yotta {
-
-double median_of(std::vector<double> values, Where where) {
+inline double median_of(std::vector<double> values, Where where = Where::current()) {
   if (values.empty()) fail(where, "there is no median of no values");
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-double mfu_of_log(const RunLog& log, double flops_a_token, Where where) {
+// MFU of the median step. Errors: no step is left after the warm-up; a step of no time.
+inline double mfu_of_log(const RunLog& log, double flops_a_token, Where where = Where::current()) {
   double result = 0;
   for (const double each : log.step_seconds)
     if (!(each > 0)) fail(where, "a step of {} s: each step of a log takes longer than 0 s", each);
@@ -173,7 +128,17 @@ double mfu_of_log(const RunLog& log, double flops_a_token, Where where) {
   return result;
 }
 
-OpTime op_time(const TraceEvent& op, const MfuMachine& machine) {
+// ---- the waterfall ----
+
+// Seconds of an operation as described: what its FLOPs would take at the peak, and what is added.
+struct OpTime {
+  double counted = 0;  // only of matrix products
+  double wider = 0, memory = 0, launch = 0;
+
+  double sum() const { return counted + wider + memory + launch; }
+};
+// Without a known chip other operations than matrix products are all memory.
+inline OpTime op_time(const TraceEvent& op, const MfuMachine& machine) {
   OpTime time;
   const bool counts = is_matrix_product(op.name);
   if (counts) time.counted = op.flops / machine.peak;
@@ -193,15 +158,19 @@ OpTime op_time(const TraceEvent& op, const MfuMachine& machine) {
 }
 
 namespace detail {
+
 // The share of an operation by which it took longer than `slow` times as described.
 inline double late_share(const TraceEvent& op, const MfuMachine& machine, double slow) {
   return machine.chip && op.seconds() > 0 ? 1 - slow * op_time(op, machine).sum() / op.seconds()
                                           : 0;
 }
+
 }  // namespace detail
 
-double add_op(Waterfall& to, const TraceEvent& op, double seconds, const MfuMachine& machine,
-              double slow) {
+// Adds `seconds` of an operation, in the shares of the whole of it. Returns the matrix FLOPs in
+// them. `slow`: all chips take at least so many times as long as described.
+inline double add_op(Waterfall& to, const TraceEvent& op, double seconds, const MfuMachine& machine,
+                     double slow) {
   const double share = seconds / op.seconds();
   const OpTime time = op_time(op, machine);
   const double late = seconds * detail::late_share(op, machine, slow);
@@ -213,8 +182,11 @@ double add_op(Waterfall& to, const TraceEvent& op, double seconds, const MfuMach
   return is_matrix_product(op.name) ? share * op.flops : 0;
 }
 
-void add_wait(Waterfall& to, const Trace& trace, EventId cause, double from, double until,
-              const MfuMachine& machine, double slow) {
+// Adds what a rank waited for between two times: the chain of causes that leads back from `cause`.
+// Where another rank's operation took more than `slow` times its described time, the excess counts
+// as a straggler's; the rest of it is bubble.
+inline void add_wait(Waterfall& to, const Trace& trace, EventId cause, double from, double until,
+                     const MfuMachine& machine, double slow) {
   double left = until;  // of the wait, from its end back
   walk_back(trace, cause, [&](EventId, const TraceEvent& event) {
     // exercise 27.5: the part of the wait since this event began, by what it was; go on before it
@@ -261,8 +233,10 @@ inline EventId last_before(const Trace& trace, double end) {
 
 }  // namespace detail
 
-Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
-                       double begin, double end) {
+// Of all ranks of a trace between two times, in which the model has needed `model_flops`, by the
+// formula of your choice. Errors: no time lies between them.
+inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
+                              double begin, double end) {
   if (!(end > begin)) fail(Where::current(), "there is no time from {} s to {} s", begin, end);
   Waterfall all{machine.peak, static_cast<int>(trace.ranks.size()), end - begin, model_flops};
   const double slow = detail::clock_factor(trace, machine);
@@ -288,9 +262,9 @@ Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double mod
   return all;
 }
 
-Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops) {
+// Of a whole run.
+inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops) {
   return waterfall_of(trace, machine, model_flops, 0, seconds(trace));
 }
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

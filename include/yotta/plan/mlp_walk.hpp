@@ -22,20 +22,20 @@ class MlpWalk : public LayerWalk {
       : LayerWalk(z, groups, walk), has_bias_(z.is_gpt2) {}
 
   // ---- layers that read one gathered x ----
-  YOTTA_API void columns(std::initializer_list<int64_t> outputs);
-  YOTTA_API void columns_input(std::initializer_list<int64_t> outputs);
+  void columns(std::initializer_list<int64_t> outputs);
+  void columns_input(std::initializer_list<int64_t> outputs);
   // For W, where x was dropped once it had been read.
-  YOTTA_API void gather_again(std::initializer_list<int64_t> outputs);
-  YOTTA_API void column_weight(int64_t outputs);
+  void gather_again(std::initializer_list<int64_t> outputs);
+  void column_weight(int64_t outputs);
 
   // ---- a layer whose sums all ranks of tp have parts of ----
-  YOTTA_API void row(int64_t inputs);
-  YOTTA_API void row_input(int64_t inputs);
+  void row(int64_t inputs);
+  void row_input(int64_t inputs);
 
   // ---- MLP of width F, biases included where the layer has them ----
-  YOTTA_API void mlp_forward(int64_t F, bool has_bias);
-  YOTTA_API void mlp_input(int64_t F);
-  YOTTA_API void mlp_weight(int64_t F, bool has_bias);
+  void mlp_forward(int64_t F, bool has_bias);
+  void mlp_input(int64_t F);
+  void mlp_weight(int64_t F, bool has_bias);
 
  protected:
   double heads(int64_t size) const { return bytes(z_.N * size); }  // all tokens'
@@ -44,111 +44,12 @@ class MlpWalk : public LayerWalk {
   bool has_bias_;
 
  private:
-  YOTTA_API double matmul(const char* name, int64_t rows, int64_t outputs, int64_t inputs) const;
-  YOTTA_API double with_bias(int64_t outputs) const;
+  double matmul(const char* name, int64_t rows, int64_t outputs, int64_t inputs) const;
+  double with_bias(int64_t outputs) const;
 };
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(planner)
-#include <numeric>
-
-#include "yotta/nn/activations.hpp"
-#include "yotta/nn/linear_ops.hpp"
-
-namespace yotta {
-
-double MlpWalk::matmul(const char* name, int64_t rows, int64_t outputs, int64_t inputs) const {
-  return walk_.seconds_of(linear_cost(name, z_.dtype, rows, outputs, inputs));
-}
-double MlpWalk::with_bias(int64_t outputs) const {
-  return has_bias_ ? walk_.seconds_of(add_bias_cost(z_.dtype, z_.n, outputs)) : 0;
-}
-
-void MlpWalk::columns(std::initializer_list<int64_t> outputs) {
-  double piece = 0;
-  for (const int64_t each : outputs) piece += matmul("linear", z_.n, each, z_.C) + with_bias(each);
-  if (in_pieces())
-    return gather_in_pieces(piece, std::accumulate(outputs.begin(), outputs.end(), int64_t{0}));
-  gather();
-  for (const int64_t each : outputs) linear(z_.N, z_.C, each, has_bias_);
-}
-
-void MlpWalk::columns_input(std::initializer_list<int64_t> outputs) {
-  double piece = 0;
-  for (const int64_t each : outputs) piece += matmul("linear_backward_input", z_.n, z_.C, each);
-  if (in_pieces()) return reduce_in_pieces(piece);
-  for (const int64_t each : outputs) linear_input(z_.N, z_.C, each);
-  walk_.hold(whole());
-  if (z_.tp > 1) reduce();
-}
-
-void MlpWalk::gather_again(std::initializer_list<int64_t> outputs) {
-  if (!drops_gathered()) return;
-  double piece = 0;
-  for (const int64_t each : outputs)
-    piece += matmul("linear_backward_weight", z_.n, each, z_.C) +
-             (has_bias_ ? walk_.seconds_of(bias_backward_cost(z_.dtype, z_.n, each)) : 0);
-  if (!in_pieces()) return gather();
-  weigh_in_pieces(piece, z_.C * std::accumulate(outputs.begin(), outputs.end(), int64_t{0}));
-}
-
-// A matrix whose gradient was made by pieces, but for the last of them.
-void MlpWalk::column_weight(int64_t outputs) {
-  const bool has_begun = in_pieces() && drops_gathered();
-  if (has_begun) early_ -= sums(z_.C * outputs);
-  linear_weight(has_begun ? z_.n : z_.N, z_.C, outputs, has_bias_);
-  walk_.drop(heads(outputs));
-}
-
-void MlpWalk::row(int64_t inputs) {
-  if (in_pieces()) return reduce_in_pieces(matmul("linear", z_.n, z_.C, inputs) + with_bias(z_.C));
-  linear(z_.N, inputs, z_.C, has_bias_);
-  if (z_.tp > 1) reduce();
-}
-
-void MlpWalk::row_input(int64_t inputs) {
-  const double piece = matmul("linear_backward_input", z_.n, inputs, z_.C);
-  if (in_pieces()) return gather_in_pieces(piece, inputs);
-  gather();
-  linear_input(z_.N, inputs, z_.C);
-  walk_.hold(heads(inputs));
-}
-
-// ---- MLP ----
-
-void MlpWalk::mlp_forward(int64_t F, bool has_bias) {
-  has_bias_ = has_bias;
-  if (z_.is_gpt2) columns({F});
-  if (!z_.is_gpt2) columns({F, F});
-  walk_.op(z_.is_gpt2 ? gelu_cost(z_.dtype, z_.N * F) : swiglu_cost(z_.dtype, z_.N * F));
-  walk_.hold(heads(F));
-  row(F);
-  if (z_.shares_tokens) walk_.drop(z_.keeps_gathered ? stream() : whole());
-  has_bias_ = z_.is_gpt2;
-}
-
-void MlpWalk::mlp_input(int64_t F) {
-  row_input(F);
-  walk_.op(z_.is_gpt2 ? gelu_backward_cost(z_.dtype, z_.N * F)
-                      : swiglu_backward_cost(z_.dtype, z_.N * F));
-  walk_.hold((z_.is_gpt2 ? 1 : 2) * heads(F));
-  if (!z_.is_gpt2) walk_.drop(heads(F));  // gate
-  if (z_.is_gpt2) columns_input({F});
-  if (!z_.is_gpt2) columns_input({F, F});
-  walk_.drop(2 * heads(F));  // h, and the gradient of what down read
-}
-
-void MlpWalk::mlp_weight(int64_t F, bool has_bias) {
-  has_bias_ = has_bias;
-  if (z_.is_gpt2) gather_again({F});
-  if (!z_.is_gpt2) gather_again({F, F});
-  linear_weight(z_.N, F, z_.C, has_bias_);
-  walk_.drop(heads(F) + whole());
-  for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix) column_weight(F);
-  walk_.drop(z_.shares_tokens && !z_.keeps_gathered ? whole() + stream() : whole());
-  has_bias_ = z_.is_gpt2;
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/plan/impl/mlp_walk.ipp"
+#endif

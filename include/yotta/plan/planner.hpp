@@ -10,6 +10,10 @@
 // Contract: seconds are those of the described cluster, with the stated efficiency of kernels.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,53 +38,14 @@ struct Plan {
   RefusedLayout smallest = {};          // where nothing fits: the one that needs least
 };
 
-// Errors: a request or options that cannot be. A plan without any layout that fits is no error:
-// `refused` says why.
-YOTTA_API Plan make_plan(const PlanRequest& request, const PlanOptions& options = {},
-                         Where where = Where::current());
-
 // Bytes as people say them: "does not fit: 96.4 of 80 GB; weights 40.1, gradients ..., ...".
-YOTTA_API std::string why_too_large(const MemoryParts& memory, double capacity);
-// "31% slower: 6.43 s per step, the best 4.91 s; most of it bubble, 1.54 s against 0.25 s": the
-// part that grew by most seconds.
-YOTTA_API std::string why_slower(const StepEstimate& loser, const StepEstimate& best);
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(planner)
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <map>
-
-namespace yotta {
-
-std::string why_too_large(const MemoryParts& m, double capacity) {
+inline std::string why_too_large(const MemoryParts& m, double capacity) {
   const auto gb = [](double bytes) { return bytes / 1e9; };
   return fmt::format(
       "does not fit: {:.1f} of {:.0f} GB; weights {:.1f}, gradients {:.1f}, optimizer {:.1f}, "
       "activations {:.1f}, buffers {:.1f}",
       gb(m.bytes()), gb(capacity), gb(m.weights), gb(m.gradients), gb(m.optimizer),
       gb(m.activations), gb(m.buffers));
-}
-
-std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
-  std::vector<std::pair<std::string, std::pair<double, double>>> parts = {
-      {"computing", {loser.time.computed, best.time.computed}},
-      {"bubble", {loser.bubble, best.bubble}}};
-  for (size_t i = 0; i < exposed_kinds; ++i)
-    parts.push_back({fmt::format("exposed {} communication", name(static_cast<Exposed>(i))),
-                     {loser.time.exposed[i], best.time.exposed[i]}});
-  const auto grew = [](const auto& part) { return part.second.first - part.second.second; };
-  const auto& most = *std::max_element(
-      parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return grew(a) < grew(b); });
-  const auto shown = [](double part, double of) { return part < 1e-4 * of ? 0 : part; };
-  return fmt::format(
-      "{:.0f}% slower: {:.3g} s per step, the best {:.3g} s; most of it {}, {:.2g} s against "
-      "{:.2g} "
-      "s",
-      100 * (loser.seconds / best.seconds - 1), loser.seconds, best.seconds, most.first,
-      shown(most.second.first, loser.seconds), shown(most.second.second, best.seconds));
 }
 
 namespace detail {
@@ -164,7 +129,10 @@ class PlanMaker {
 
 }  // namespace detail
 
-Plan make_plan(const PlanRequest& request, const PlanOptions& options, Where where) {
+// Errors: a request or options that cannot be. A plan without any layout that fits is no error:
+// `refused` says why.
+inline Plan make_plan(const PlanRequest& request, const PlanOptions& options = {},
+                      Where where = Where::current()) {
   if (options.best < 1 || options.threads < 1)
     fail(where, "a plan of the best {} by {} threads: give 1 or more of each", options.best,
          options.threads);
@@ -184,5 +152,25 @@ Plan make_plan(const PlanRequest& request, const PlanOptions& options, Where whe
   return plan;
 }
 
+// "31% slower: 6.43 s per step, the best 4.91 s; most of it bubble, 1.54 s against 0.25 s": the
+// part that grew by most seconds.
+inline std::string why_slower(const StepEstimate& loser, const StepEstimate& best) {
+  std::vector<std::pair<std::string, std::pair<double, double>>> parts = {
+      {"computing", {loser.time.computed, best.time.computed}},
+      {"bubble", {loser.bubble, best.bubble}}};
+  for (size_t i = 0; i < exposed_kinds; ++i)
+    parts.push_back({fmt::format("exposed {} communication", name(static_cast<Exposed>(i))),
+                     {loser.time.exposed[i], best.time.exposed[i]}});
+  const auto grew = [](const auto& part) { return part.second.first - part.second.second; };
+  const auto& most = *std::max_element(
+      parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return grew(a) < grew(b); });
+  const auto shown = [](double part, double of) { return part < 1e-4 * of ? 0 : part; };
+  return fmt::format(
+      "{:.0f}% slower: {:.3g} s per step, the best {:.3g} s; most of it {}, {:.2g} s against "
+      "{:.2g} "
+      "s",
+      100 * (loser.seconds / best.seconds - 1), loser.seconds, best.seconds, most.first,
+      shown(most.second.first, loser.seconds), shown(most.second.second, best.seconds));
+}
+
 }  // namespace yotta
-#endif  // YOTTA_BODIES

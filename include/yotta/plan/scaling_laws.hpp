@@ -26,102 +26,18 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "yotta/core/random.hpp"
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/plan/scaling_runs.hpp"
-
-#if YOTTA_BODIES_OF(plan)
-#include <limits>
-
-#include "yotta/core/random.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 // A model trained on `read` tokens of a text that has `fresh`.
-YOTTA_API ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
-                                 Where where = Where::current());
-
-struct LossLaw {
-  double E = 0, A = 0, B = 0, alpha = 0, beta = 0;
-  double operator()(double N, double D) const {
-    return E + A / std::pow(N, alpha) + B / std::pow(D, beta);
-  }
-};
-// Hoffmann et al. 2022, equation 10: with the two digits that are printed there.
-constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }
-// The same runs, fitted anew: Besiroglu et al. 2024, table 1.
-constexpr LossLaw chinchilla_refit() { return {1.8172, 482.01, 2085.43, 0.3478, 0.3658}; }
-
-// The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than
-// six runs; a number that is not positive.
-YOTTA_API LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
-                               Where where = Where::current());
-// Fits to `times` draws of as many runs, with replacement, each from all starts.
-YOTTA_API std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times,
-                                         uint64_t seed, double delta = 1e-3,
-                                         Where where = Where::current());
-// The best N and D of a law for a budget. `each`: FLOPs of a weight and token. Errors: exponents
-// that are not positive.
-YOTTA_API Optimum optimum(const LossLaw& law, double flops, double each = 6,
-                          Where where = Where::current());
-
-// The pieces of the fit. E, A and B as logarithms, so that they stay positive: log E, log A, log B,
-// alpha, beta.
-using LogLaw = std::array<double, 5>;
-
-// log L of a run by the law, and its derivatives.
-struct LogLoss {
-  double value = 0;
-  LogLaw slope = {};
-};
-YOTTA_API LogLoss log_loss(const LogLaw& law, const ScalingRun& run);
-
-// The sum to be least; and sums of slope x slope and slope x error, times the weights of the runs.
-struct NormalEquations {
-  double sum = 0;
-  std::array<LogLaw, 5> squares = {};
-  LogLaw errors = {};
-};
-YOTTA_API NormalEquations normal_equations(const LogLaw& law, const std::vector<ScalingRun>& runs,
-                                           double delta);
-
-// Kaplan's form: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D. No floor, N without
-// embeddings.
-struct KaplanLaw {
-  double Nc = 6.4e13, Dc = 1.8e13, alpha_N = 0.076, alpha_D = 0.103;
-  double operator()(double N, double D) const {
-    return std::pow(std::pow(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D);
-  }
-};
-// Its lowest point along 6 N D = flops, where the derivative of the sum in brackets is 0:
-// N^(1 + r) = r Nc^r flops / (6 Dc) with r = alpha_N / alpha_D.
-YOTTA_API Optimum optimum(const KaplanLaw& law, double flops, Where where = Where::current());
-
-struct Fleet {
-  double chips = 1;
-  double printed_peak = 1;  // FLOP/s of one chip, as on its datasheet
-  bool sparse = false;      // with an asterisk: for matrices of which half is 0
-  double mfu = 0.4;
-  double watts = 0;  // of one chip
-};
-struct RunNeeds {
-  double seconds = 0, joules = 0;
-};
-// Errors: a fleet of nothing; an MFU that is not above 0 and at most 1.
-YOTTA_API RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where::current());
-// Chips that train N weights on D tokens in so many seconds, each at `rate` FLOP/s. All above 0.
-YOTTA_API double chips_to_train(double N, double D, double seconds, double rate);
-
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(plan)
-
-namespace yotta {
-
-ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
-                       Where where) {
+inline ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
+                              Where where = Where::current()) {
   if (!(read > 0 && fresh > 0))
     fail(where, "{} tokens read of {}: both must be above 0", read, fresh);
   ScalingRun run;
@@ -134,7 +50,44 @@ ScalingRun counted_run(const CountedModel& model, double read, double fresh, dou
   return run;
 }
 
-LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
+struct LossLaw {
+  double E = 0, A = 0, B = 0, alpha = 0, beta = 0;
+  double operator()(double N, double D) const {
+    return E + A / std::pow(N, alpha) + B / std::pow(D, beta);
+  }
+};
+// Hoffmann et al. 2022, equation 10: with the two digits that are printed there.
+constexpr LossLaw chinchilla_law() { return {1.69, 406.4, 410.7, 0.34, 0.28}; }
+
+// The same runs, fitted anew: Besiroglu et al. 2024, table 1.
+constexpr LossLaw chinchilla_refit() { return {1.8172, 482.01, 2085.43, 0.3478, 0.3658}; }
+
+// The pieces of the fit. E, A and B as logarithms, so that they stay positive: log E, log A, log B,
+// alpha, beta.
+using LogLaw = std::array<double, 5>;
+
+namespace detail {
+
+struct Fitted {
+  LogLaw theta = {};
+  double sum = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace detail
+
+// The sum to be least; and sums of slope x slope and slope x error, times the weights of the runs.
+struct NormalEquations {
+  double sum = 0;
+  std::array<LogLaw, 5> squares = {};
+  LogLaw errors = {};
+};
+
+// log L of a run by the law, and its derivatives.
+struct LogLoss {
+  double value = 0;
+  LogLaw slope = {};
+};
+inline LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
   LogLoss result;
   // exercise 29.2: log L by the law, and its derivatives by log E, log A, log B, alpha and beta
   const double n = std::log(run.parameters), d = std::log(run.tokens);
@@ -146,9 +99,8 @@ LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
   // end of exercise 29.2
   return result;
 }
-
-NormalEquations normal_equations(const LogLaw& t, const std::vector<ScalingRun>& runs,
-                                 double delta) {
+inline NormalEquations normal_equations(const LogLaw& t, const std::vector<ScalingRun>& runs,
+                                        double delta) {
   NormalEquations all;
   for (const ScalingRun& run : runs) {
     const LogLoss predicted = log_loss(t, run);
@@ -168,14 +120,6 @@ NormalEquations normal_equations(const LogLaw& t, const std::vector<ScalingRun>&
 
 namespace detail {
 
-inline LossLaw law_of(const LogLaw& t) {
-  return {std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), t[3], t[4]};
-}
-
-struct Fitted {
-  LogLaw theta = {};
-  double sum = std::numeric_limits<double>::infinity();
-};
 // Downhill from a start: a step is taken if the sum falls; if not, the damping grows.
 inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delta) {
   NormalEquations here = normal_equations(t, runs, delta);
@@ -217,9 +161,16 @@ inline LogLaw start_at(double alpha, double beta, const std::vector<ScalingRun>&
           positive(x[2], 0.05 * first.loss * std::pow(first.tokens, beta)), alpha, beta};
 }
 
+inline LossLaw law_of(const LogLaw& t) {
+  return {std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), t[3], t[4]};
+}
+
 }  // namespace detail
 
-LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where where) {
+// The law through all runs. `delta`: errors in log L above it count linearly. Errors: fewer than
+// six runs; a number that is not positive.
+inline LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta = 1e-3,
+                            Where where = Where::current()) {
   expect_runs(runs, 6, where);
   if (!(delta > 0)) fail(where, "delta is {}, expected a number above 0", delta);
   detail::Fitted best;
@@ -232,8 +183,9 @@ LossLaw fit_loss_law(const std::vector<ScalingRun>& runs, double delta, Where wh
   return detail::law_of(best.theta);
 }
 
-std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
-                               double delta, Where where) {
+// Fits to `times` draws of as many runs, with replacement, each from all starts.
+inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, uint64_t seed,
+                                      double delta = 1e-3, Where where = Where::current()) {
   expect_runs(runs, 6, where);
   const Random random(seed, "bootstrap");
   const auto count = static_cast<uint32_t>(runs.size());
@@ -247,7 +199,10 @@ std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int times, u
   return laws;
 }
 
-Optimum optimum(const LossLaw& law, double flops, double each, Where where) {
+// The best N and D of a law for a budget. `each`: FLOPs of a weight and token. Errors: exponents
+// that are not positive.
+inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
+                       Where where = Where::current()) {
   if (!(flops > 0 && each > 0 && law.alpha > 0 && law.beta > 0 && law.A > 0 && law.B > 0))
     fail(where,
          "no best size for {} FLOPs: the law's A {}, B {}, alpha {} and beta {} must be above 0",
@@ -263,7 +218,17 @@ Optimum optimum(const LossLaw& law, double flops, double each, Where where) {
   return best;
 }
 
-Optimum optimum(const KaplanLaw& law, double flops, Where where) {
+// Kaplan's form: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D. No floor, N without
+// embeddings.
+struct KaplanLaw {
+  double Nc = 6.4e13, Dc = 1.8e13, alpha_N = 0.076, alpha_D = 0.103;
+  double operator()(double N, double D) const {
+    return std::pow(std::pow(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D);
+  }
+};
+// Its lowest point along 6 N D = flops, where the derivative of the sum in brackets is 0:
+// N^(1 + r) = r Nc^r flops / (6 Dc) with r = alpha_N / alpha_D.
+inline Optimum optimum(const KaplanLaw& law, double flops, Where where = Where::current()) {
   if (!(flops > 0)) fail(where, "no best size for {} FLOPs: give a number above 0", flops);
   const double r = law.alpha_N / law.alpha_D;
   Optimum best{.flops = flops};
@@ -273,7 +238,18 @@ Optimum optimum(const KaplanLaw& law, double flops, Where where) {
   return best;
 }
 
-RunNeeds run_needs(double flops, const Fleet& fleet, Where where) {
+struct Fleet {
+  double chips = 1;
+  double printed_peak = 1;  // FLOP/s of one chip, as on its datasheet
+  bool sparse = false;      // with an asterisk: for matrices of which half is 0
+  double mfu = 0.4;
+  double watts = 0;  // of one chip
+};
+struct RunNeeds {
+  double seconds = 0, joules = 0;
+};
+// Errors: a fleet of nothing; an MFU that is not above 0 and at most 1.
+inline RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where::current()) {
   if (!(flops > 0 && fleet.chips > 0 && fleet.printed_peak > 0 && fleet.watts >= 0))
     fail(where, "{} FLOPs on {} chips of {} FLOP/s and {} watts: expected numbers above 0", flops,
          fleet.chips, fleet.printed_peak, fleet.watts);
@@ -288,7 +264,8 @@ RunNeeds run_needs(double flops, const Fleet& fleet, Where where) {
   return needs;
 }
 
-double chips_to_train(double N, double D, double seconds, double rate) {
+// Chips that train N weights on D tokens in so many seconds, each at `rate` FLOP/s. All above 0.
+inline double chips_to_train(double N, double D, double seconds, double rate) {
   double chips = 0;
   // exercise 29.7: whole chips, so that the last second is not too late
   chips = std::ceil(6 * N * D / (seconds * rate));
@@ -297,4 +274,3 @@ double chips_to_train(double N, double D, double seconds, double rate) {
 }
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

@@ -20,16 +20,13 @@
 // 3.2.1; Muennighoff et al. 2023, equation 5, on repeated tokens.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
 
 #include "yotta/core/error.hpp"
 #include "yotta/core/system/build.hpp"
-
-#if YOTTA_BODIES_OF(plan)
-#include <algorithm>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -39,7 +36,12 @@ struct ScalingRun {
 
 // What tokens are worth of which only so many are new. Each further reading adds less; all of them
 // together never add more than 15.4 times the new ones.
-YOTTA_API double worth_of_tokens(double read, double fresh);
+inline double worth_of_tokens(double read, double fresh) {
+  constexpr double lasting = 15.4;  // readings until one more adds 1/e of new text
+  if (read <= fresh) return read;
+  const double again = read / fresh - 1;
+  return fresh * (1 + lasting * (1 - std::exp(-again / lasting)));
+}
 
 // y = factor x^exponent
 struct PowerLaw {
@@ -47,51 +49,93 @@ struct PowerLaw {
   double operator()(double x) const { return factor * std::pow(x, exponent); }
 };
 // Through points, by least squares in log x and log y. Errors: fewer than two different x.
-YOTTA_API PowerLaw fit_power_law(const std::vector<double>& x, const std::vector<double>& y,
-                                 Where where = Where::current());
+inline PowerLaw fit_power_law(const std::vector<double>& x, const std::vector<double>& y,
+                              Where where = Where::current()) {
+  const auto n = static_cast<double>(x.size());
+  double sx = 0, sy = 0, sxx = 0, sxy = 0;
+  for (size_t i = 0; i < x.size() && i < y.size(); ++i) {
+    const double a = std::log(x[i]), b = std::log(y[i]);
+    sx += a, sy += b, sxx += a * a, sxy += a * b;
+  }
+  const double spread = n * sxx - sx * sx;
+  const double exponent = (n * sxy - sx * sy) / spread;
+  if (x.size() != y.size() || !std::isfinite(exponent) || !(spread > 1e-12 * n * sxx))
+    fail(where, "a power law needs points with two different x, all above 0; here are {} and {}",
+         x.size(), y.size());
+  return {std::exp((sy - exponent * sx) / n), exponent};
+}
 
 struct Optimum {
   double flops = 0, parameters = 0, tokens = 0, loss = 0;
 };
-YOTTA_API PowerLaw parameters_line(const std::vector<Optimum>& best,
-                                   Where where = Where::current());
-YOTTA_API PowerLaw tokens_line(const std::vector<Optimum>& best, Where where = Where::current());
+
+inline PowerLaw line_of(const std::vector<Optimum>& best, double Optimum::*what, Where where) {
+  std::vector<double> x, y;
+  for (const Optimum& each : best) x.push_back(each.flops), y.push_back(each.*what);
+  return fit_power_law(x, y, where);
+}
+inline PowerLaw parameters_line(const std::vector<Optimum>& best, Where where = Where::current()) {
+  return line_of(best, &Optimum::parameters, where);
+}
+inline PowerLaw tokens_line(const std::vector<Optimum>& best, Where where = Where::current()) {
+  return line_of(best, &Optimum::tokens, where);
+}
 
 // Compute-optimal tokens of Llama 3, from the legend of the paper's figure 3. The text rounds it to
 // 0.29 C^0.53, which is another line: 10.5e12 tokens at 3.8e25 and not 16.3e12.
 constexpr PowerLaw llama3_tokens_line() { return {0.299, 0.537}; }
+
 // What the paper prints for its budget: section 3.2.1.
 constexpr Optimum llama3_printed_optimum() { return {3.8e25, 402e9, 16.55e12, 0}; }
 
+// Throws if there are too few runs, or a number of one is not above 0.
+inline void expect_runs(const std::vector<ScalingRun>& runs, size_t least, Where where) {
+  for (const ScalingRun& run : runs)
+    for (const double value : {run.parameters, run.tokens, run.flops, run.loss})
+      if (!(value > 0 && std::isfinite(value)))
+        fail(where, "a run of {} weights, {} tokens, {} FLOPs and loss {}: each must be above 0",
+             run.parameters, run.tokens, run.flops, run.loss);
+  if (runs.size() < least)
+    fail(where, "{} runs are too few: this needs {} or more", runs.size(), least);
+}
+
 // Runs of one budget together: FLOPs within a fifth of the smallest. Budgets from small to large,
 // and in each of them models.
-YOTTA_API std::vector<std::vector<ScalingRun>> by_budget(std::vector<ScalingRun> runs,
-                                                         Where where = Where::current());
+inline std::vector<std::vector<ScalingRun>> by_budget(std::vector<ScalingRun> runs,
+                                                      Where where = Where::current()) {
+  expect_runs(runs, 1, where);
+  std::sort(runs.begin(), runs.end(),
+            [](const ScalingRun& a, const ScalingRun& b) { return a.flops < b.flops; });
+  std::vector<std::vector<ScalingRun>> groups;
+  for (const ScalingRun& run : runs) {
+    if (groups.empty() || run.flops > 1.2 * groups.back().front().flops) groups.push_back({});
+    groups.back().push_back(run);
+  }
+  for (std::vector<ScalingRun>& group : groups)
+    std::sort(group.begin(), group.end(),
+              [](const ScalingRun& a, const ScalingRun& b) { return a.parameters < b.parameters; });
+  return groups;
+}
+
 // Each budget's best run.
-YOTTA_API std::vector<Optimum> envelope(const std::vector<ScalingRun>& runs,
-                                        Where where = Where::current());
+inline std::vector<Optimum> envelope(const std::vector<ScalingRun>& runs,
+                                     Where where = Where::current()) {
+  std::vector<Optimum> best;
+  for (const std::vector<ScalingRun>& budget : by_budget(runs, where)) {
+    const ScalingRun& run =
+        *std::min_element(budget.begin(), budget.end(),
+                          [](const ScalingRun& a, const ScalingRun& b) { return a.loss < b.loss; });
+    best.push_back({run.flops, run.parameters, run.tokens, run.loss});
+  }
+  return best;
+}
+
 // y = c[0] + c[1] x + c[2] x^2 through points, by least squares.
 struct Parabola {
   std::array<double, 3> c = {};
   double lowest() const { return -c[1] / (2 * c[2]); }
   double operator()(double x) const { return c[0] + x * (c[1] + x * c[2]); }
 };
-// Through a budget's losses, over log N. Errors: fewer than three sizes; it has no lowest point.
-YOTTA_API Parabola isoflop_parabola(const std::vector<ScalingRun>& budget,
-                                    Where where = Where::current());
-// Its lowest point for each budget.
-YOTTA_API std::vector<Optimum> isoflop_minima(const std::vector<ScalingRun>& runs,
-                                              Where where = Where::current());
-
-// The middle `share` of some numbers.
-struct Interval {
-  double low = 0, high = 0;
-};
-YOTTA_API Interval middle(std::vector<double> values, double share = 0.8,
-                          Where where = Where::current());
-
-// Throws if there are too few runs, or a number of one is not above 0.
-YOTTA_API void expect_runs(const std::vector<ScalingRun>& runs, size_t least, Where where);
 
 // x with a x = b, by elimination with the largest pivot. Where a has none, x is not finite.
 template <size_t n>
@@ -115,83 +159,9 @@ std::array<double, n> solve_equations(std::array<std::array<double, n>, n> a,
   return b;
 }
 
-}  // namespace yotta
-
-#if YOTTA_BODIES_OF(plan)
-
-namespace yotta {
-
-void expect_runs(const std::vector<ScalingRun>& runs, size_t least, Where where) {
-  for (const ScalingRun& run : runs)
-    for (const double value : {run.parameters, run.tokens, run.flops, run.loss})
-      if (!(value > 0 && std::isfinite(value)))
-        fail(where, "a run of {} weights, {} tokens, {} FLOPs and loss {}: each must be above 0",
-             run.parameters, run.tokens, run.flops, run.loss);
-  if (runs.size() < least)
-    fail(where, "{} runs are too few: this needs {} or more", runs.size(), least);
-}
-
-double worth_of_tokens(double read, double fresh) {
-  constexpr double lasting = 15.4;  // readings until one more adds 1/e of new text
-  if (read <= fresh) return read;
-  const double again = read / fresh - 1;
-  return fresh * (1 + lasting * (1 - std::exp(-again / lasting)));
-}
-
-PowerLaw fit_power_law(const std::vector<double>& x, const std::vector<double>& y, Where where) {
-  const auto n = static_cast<double>(x.size());
-  double sx = 0, sy = 0, sxx = 0, sxy = 0;
-  for (size_t i = 0; i < x.size() && i < y.size(); ++i) {
-    const double a = std::log(x[i]), b = std::log(y[i]);
-    sx += a, sy += b, sxx += a * a, sxy += a * b;
-  }
-  const double spread = n * sxx - sx * sx;
-  const double exponent = (n * sxy - sx * sy) / spread;
-  if (x.size() != y.size() || !std::isfinite(exponent) || !(spread > 1e-12 * n * sxx))
-    fail(where, "a power law needs points with two different x, all above 0; here are {} and {}",
-         x.size(), y.size());
-  return {std::exp((sy - exponent * sx) / n), exponent};
-}
-
-inline PowerLaw line_of(const std::vector<Optimum>& best, double Optimum::*what, Where where) {
-  std::vector<double> x, y;
-  for (const Optimum& each : best) x.push_back(each.flops), y.push_back(each.*what);
-  return fit_power_law(x, y, where);
-}
-PowerLaw parameters_line(const std::vector<Optimum>& best, Where where) {
-  return line_of(best, &Optimum::parameters, where);
-}
-PowerLaw tokens_line(const std::vector<Optimum>& best, Where where) {
-  return line_of(best, &Optimum::tokens, where);
-}
-
-std::vector<std::vector<ScalingRun>> by_budget(std::vector<ScalingRun> runs, Where where) {
-  expect_runs(runs, 1, where);
-  std::sort(runs.begin(), runs.end(),
-            [](const ScalingRun& a, const ScalingRun& b) { return a.flops < b.flops; });
-  std::vector<std::vector<ScalingRun>> groups;
-  for (const ScalingRun& run : runs) {
-    if (groups.empty() || run.flops > 1.2 * groups.back().front().flops) groups.push_back({});
-    groups.back().push_back(run);
-  }
-  for (std::vector<ScalingRun>& group : groups)
-    std::sort(group.begin(), group.end(),
-              [](const ScalingRun& a, const ScalingRun& b) { return a.parameters < b.parameters; });
-  return groups;
-}
-
-std::vector<Optimum> envelope(const std::vector<ScalingRun>& runs, Where where) {
-  std::vector<Optimum> best;
-  for (const std::vector<ScalingRun>& budget : by_budget(runs, where)) {
-    const ScalingRun& run =
-        *std::min_element(budget.begin(), budget.end(),
-                          [](const ScalingRun& a, const ScalingRun& b) { return a.loss < b.loss; });
-    best.push_back({run.flops, run.parameters, run.tokens, run.loss});
-  }
-  return best;
-}
-
-Parabola isoflop_parabola(const std::vector<ScalingRun>& budget, Where where) {
+// Through a budget's losses, over log N. Errors: fewer than three sizes; it has no lowest point.
+inline Parabola isoflop_parabola(const std::vector<ScalingRun>& budget,
+                                 Where where = Where::current()) {
   expect_runs(budget, 3, where);
   std::array<std::array<double, 3>, 3> squares = {};
   std::array<double, 3> sums = {};
@@ -210,7 +180,9 @@ Parabola isoflop_parabola(const std::vector<ScalingRun>& budget, Where where) {
   return parabola;
 }
 
-std::vector<Optimum> isoflop_minima(const std::vector<ScalingRun>& runs, Where where) {
+// Its lowest point for each budget.
+inline std::vector<Optimum> isoflop_minima(const std::vector<ScalingRun>& runs,
+                                           Where where = Where::current()) {
   std::vector<Optimum> best;
   for (const std::vector<ScalingRun>& budget : by_budget(runs, where)) {
     const Parabola parabola = isoflop_parabola(budget, where);
@@ -227,7 +199,12 @@ std::vector<Optimum> isoflop_minima(const std::vector<ScalingRun>& runs, Where w
   return best;
 }
 
-Interval middle(std::vector<double> values, double share, Where where) {
+// The middle `share` of some numbers.
+struct Interval {
+  double low = 0, high = 0;
+};
+inline Interval middle(std::vector<double> values, double share = 0.8,
+                       Where where = Where::current()) {
   if (values.empty() || !(share > 0 && share <= 1))
     fail(where, "the middle {} of {} numbers: expected a share above 0 and at most 1", share,
          values.size());
@@ -238,4 +215,3 @@ Interval middle(std::vector<double> values, double share, Where where) {
 }
 
 }  // namespace yotta
-#endif  // YOTTA_BODIES

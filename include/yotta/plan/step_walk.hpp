@@ -66,15 +66,15 @@ class StepWalk {
       : chip_(&chip), efficiency_(&efficiency) {}
 
   // Computes. `times`: so often.
-  YOTTA_API void op(const OpCost& cost, double times = 1);
+  void op(const OpCost& cost, double times = 1);
   void compute(double seconds) { time_.computed += seconds; }
   // Waits for a collective.
-  YOTTA_API void all_reduce(Exposed kind, const PlanGroup& group, double bytes);
-  YOTTA_API void all_gather(Exposed kind, const PlanGroup& group, double bytes);
-  YOTTA_API void reduce_scatter(Exposed kind, const PlanGroup& group, double bytes);
-  YOTTA_API void all_to_all(Exposed kind, const PlanGroup& group, double bytes);
+  void all_reduce(Exposed kind, const PlanGroup& group, double bytes);
+  void all_gather(Exposed kind, const PlanGroup& group, double bytes);
+  void reduce_scatter(Exposed kind, const PlanGroup& group, double bytes);
+  void all_to_all(Exposed kind, const PlanGroup& group, double bytes);
   // Computes for `here` seconds while a message of `work` bytes' seconds and `latency` travels.
-  YOTTA_API void beside(Exposed kind, double here, double latency, double work);
+  void beside(Exposed kind, double here, double latency, double work);
   void add(const PartTime& part) { time_ += part; }
 
   void hold(double bytes) { peak_ = std::max(peak_, live_ += bytes); }
@@ -82,7 +82,7 @@ class StepWalk {
   // Holds it for a moment.
   void touch(double bytes) { peak_ = std::max(peak_, live_ + bytes); }
 
-  YOTTA_API double seconds_of(const OpCost& cost) const;
+  double seconds_of(const OpCost& cost) const;
   const PartTime& time() const { return time_; }
   double live() const { return live_; }
   double peak() const { return peak_; }
@@ -91,8 +91,7 @@ class StepWalk {
   void restart_memory() { live_ = peak_ = 0; }
 
  private:
-  YOTTA_API void wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group,
-                      double bytes);
+  void wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group, double bytes);
 
   const Chip* chip_;
   const Efficiency* efficiency_;
@@ -102,44 +101,6 @@ class StepWalk {
 
 }  // namespace yotta
 
-#if YOTTA_BODIES_OF(planner)
-#include "yotta/machine/clock.hpp"
-
-namespace yotta {
-
-double StepWalk::seconds_of(const OpCost& cost) const {
-  OpCost charged = cost;
-  charged.flops /= reached(*efficiency_, cost.name);
-  return op_seconds(*chip_, charged);
-}
-
-void StepWalk::op(const OpCost& cost, double times) { time_.computed += times * seconds_of(cost); }
-
-void StepWalk::wait(Exposed kind, CollectiveSeconds seconds, const PlanGroup& group, double bytes) {
-  const double port = port_seconds(seconds, group, bytes);
-  beside(kind, 0, seconds(group, bytes) - port, port);
-}
-
-void StepWalk::beside(Exposed kind, double here, double latency, double work) {
-  const auto i = static_cast<size_t>(kind);
-  time_.computed += here;
-  time_.exposed[i] += std::max(0.0, latency + work - here);
-  time_.sent[i] += work;
-  time_.slowed[i] += std::max(here, latency + 2 * work) - std::max(here, latency + work);
-}
-
-void StepWalk::all_reduce(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, all_reduce_seconds, group, bytes);
-}
-void StepWalk::all_gather(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, all_gather_seconds, group, bytes);
-}
-void StepWalk::reduce_scatter(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, reduce_scatter_seconds, group, bytes);
-}
-void StepWalk::all_to_all(Exposed kind, const PlanGroup& group, double bytes) {
-  wait(kind, all_to_all_seconds, group, bytes);
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES
+#ifndef YOTTA_COMPILED
+#include "yotta/plan/impl/step_walk.ipp"
+#endif

@@ -24,7 +24,6 @@
 #include <cmath>
 
 #include "yotta/machine/chip.hpp"
-#include "yotta/model/failure_arithmetic.hpp"  // seconds_a_day
 #include "yotta/plan/scaling_laws.hpp"
 
 namespace yotta {
@@ -80,8 +79,16 @@ struct RunPrice {
   double energy = 0, rent = 0;  // euros
 };
 // Errors: a price below 0.
-YOTTA_API RunPrice price_of(const RunNeeds& needs, const Fleet& fleet, const Prices& prices = {},
-                            Where where = Where::current());
+inline RunPrice price_of(const RunNeeds& needs, const Fleet& fleet, const Prices& prices = {},
+                         Where where = Where::current()) {
+  if (!(prices.kwh >= 0 && prices.chip_hour >= 0 && prices.overhead >= 1))
+    fail(where,
+         "prices of {} euros per kWh and {} per chip-hour, and an overhead of {}: expected "
+         "0 or more, and 1 or more",
+         prices.kwh, prices.chip_hour, prices.overhead);
+  return {needs.joules / joules_a_kwh * prices.overhead * prices.kwh,
+          fleet.chips * needs.seconds / 3600 * prices.chip_hour};
+}
 
 // ---- more chips ----
 
@@ -100,6 +107,7 @@ constexpr double strong_seconds(const SharedStep& step, double p) {
 constexpr double strong_speedup(const SharedStep& step, double p) {
   return step.compute / strong_seconds(step, p);
 }
+
 // How much faster p chips reach a loss if each brings a batch of its own: steps fall as
 // 1 + critical / batch, and each takes the exchange besides.
 constexpr double weak_speedup(const SharedStep& step, double p, double chip_batch,
@@ -109,20 +117,3 @@ constexpr double weak_speedup(const SharedStep& step, double p, double chip_batc
 }
 
 }  // namespace yotta
-
-#if YOTTA_BODIES_OF(plan)
-
-namespace yotta {
-
-RunPrice price_of(const RunNeeds& needs, const Fleet& fleet, const Prices& prices, Where where) {
-  if (!(prices.kwh >= 0 && prices.chip_hour >= 0 && prices.overhead >= 1))
-    fail(where,
-         "prices of {} euros per kWh and {} per chip-hour, and an overhead of {}: expected "
-         "0 or more, and 1 or more",
-         prices.kwh, prices.chip_hour, prices.overhead);
-  return {needs.joules / joules_a_kwh * prices.overhead * prices.kwh,
-          fleet.chips * needs.seconds / 3600 * prices.chip_hour};
-}
-
-}  // namespace yotta
-#endif  // YOTTA_BODIES

@@ -18,18 +18,15 @@
 // References: Chowdhery et al. 2022 (PaLM), appendix B; Korthikanti et al. 2022, section 6.3.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "yotta/machine/chip.hpp"
 #include "yotta/machine/trace.hpp"
-
-#if YOTTA_BODIES_OF(plan)
-#include <algorithm>
-#include <cmath>
-#include <map>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -46,14 +43,29 @@ enum class Loss : uint8_t {
   recomputation,  // matrix products beyond the model's
 };
 inline constexpr int loss_kinds = 9;
-YOTTA_API std::string text_of(Loss loss);
+inline std::string text_of(Loss loss) {
+  constexpr const char* texts[loss_kinds] = {
+      "launch gaps: overhead of operations",
+      "between operations",
+      "bound by memory (norms, activations, optimizer)",
+      "a type with a lower peak",
+      "kernels and clock slower than the roofline",
+      "stragglers: slower than other chips",
+      "exposed communication",
+      "bubble: waiting for another rank's work",
+      "recomputation",
+  };
+  return texts[static_cast<int>(loss)];
+}
 
 // What FLOPs are counted against.
 struct MfuMachine {
   double peak = 1;                // FLOP/s of one rank
   std::optional<Chip> chip = {};  // none: nothing else is known, as of the computer that you sit at
 };
-YOTTA_API MfuMachine mfu_machine(const Chip& chip, DType dtype);
+inline MfuMachine mfu_machine(const Chip& chip, DType dtype) {
+  return {yotta::peak(chip, dtype), chip};
+}
 
 struct LostTime {
   Loss loss;
@@ -71,75 +83,35 @@ struct Waterfall {
   double all() const { return ranks * seconds; }
   double mfu() const { return model_flops / peak / all(); }
   double hfu() const { return mfu() + share(Loss::recomputation); }
-  YOTTA_API double share(Loss loss) const;  // of all()
-  YOTTA_API void add(Loss loss, double more, std::string_view name = {});
+  // of all()
+  double share(Loss loss) const {
+    double sum = 0;
+    for (const LostTime& each : lost)
+      if (each.loss == loss) sum += each.seconds;
+    return sum / all();
+  }
+  void add(Loss loss, double more, std::string_view name = {}) {
+    for (LostTime& each : lost)
+      if (each.loss == loss && each.name == name) {
+        each.seconds += more;
+        return;
+      }
+    lost.push_back({loss, std::string(name), more});
+  }
+
   // In the order of Loss; of communication the longest first.
-  YOTTA_API std::vector<LostTime> lines() const;
+  std::vector<LostTime> lines() const {
+    std::vector<LostTime> sorted = lost;
+    std::sort(sorted.begin(), sorted.end(), [](const LostTime& a, const LostTime& b) {
+      if (a.loss != b.loss) return a.loss < b.loss;
+      return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+    });
+    return sorted;
+  }
 };
 
 // One line for each loss of 0.05% and more, in the order above; a last one for the smaller ones.
-YOTTA_API std::string waterfall_text(const Waterfall& waterfall);
-
-// ---- what a trace says ----
-
-// By an operation's name. All other operations read and write more than they compute.
-YOTTA_API bool is_matrix_product(std::string_view op);
-
-// The FLOPs of matrix products that all ranks have computed.
-YOTTA_API double matrix_flops(const Trace& trace);
-// The type of most of these FLOPs; f32 if there are none.
-YOTTA_API DType matrix_dtype(const Trace& trace);
-
-// When each of `steps` training steps has ended on all ranks: a step ends with the optimizer.
-// Errors: the trace has no such number of steps.
-YOTTA_API std::vector<double> step_ends(const Trace& trace, int64_t steps,
-                                        Where where = Where::current());
-
-#if YOTTA_BODIES_OF(plan)
-
-std::string text_of(Loss loss) {
-  constexpr const char* texts[loss_kinds] = {
-      "launch gaps: overhead of operations",
-      "between operations",
-      "bound by memory (norms, activations, optimizer)",
-      "a type with a lower peak",
-      "kernels and clock slower than the roofline",
-      "stragglers: slower than other chips",
-      "exposed communication",
-      "bubble: waiting for another rank's work",
-      "recomputation",
-  };
-  return texts[static_cast<int>(loss)];
-}
-
-MfuMachine mfu_machine(const Chip& chip, DType dtype) { return {yotta::peak(chip, dtype), chip}; }
-
-double Waterfall::share(Loss loss) const {
-  double sum = 0;
-  for (const LostTime& each : lost)
-    if (each.loss == loss) sum += each.seconds;
-  return sum / all();
-}
-
-void Waterfall::add(Loss loss, double more, std::string_view name) {
-  for (LostTime& each : lost)
-    if (each.loss == loss && each.name == name) {
-      each.seconds += more;
-      return;
-    }
-  lost.push_back({loss, std::string(name), more});
-}
-
-std::vector<LostTime> Waterfall::lines() const {
-  std::vector<LostTime> sorted = lost;
-  std::sort(sorted.begin(), sorted.end(), [](const LostTime& a, const LostTime& b) {
-    if (a.loss != b.loss) return a.loss < b.loss;
-    return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
-  });
-  return sorted;
-}
-
-std::string waterfall_text(const Waterfall& waterfall) {
+inline std::string waterfall_text(const Waterfall& waterfall) {
   const auto line = [&](double share, const std::string& what) {
     return fmt::format("{:>7.1f}%  {}\n", 100 * share, what);
   };
@@ -161,27 +133,34 @@ std::string waterfall_text(const Waterfall& waterfall) {
                      fmt::format("MFU: FLOPs of the model (HFU {:.1f}%)", 100 * waterfall.hfu()));
 }
 
-bool is_matrix_product(std::string_view op) {
+// ---- what a trace says ----
+
+// By an operation's name. All other operations read and write more than they compute.
+inline bool is_matrix_product(std::string_view op) {
   return op.starts_with("linear") || op.starts_with("grouped_linear") || op.starts_with("matmul") ||
          (op.starts_with("attention") && op != "attention_merge");
 }
 
 namespace detail {
+
 template <class Visit>
 void each_matrix_product(const Trace& trace, Visit visit) {
   for (const std::vector<TraceEvent>& rank : trace.ranks)
     for (const TraceEvent& event : rank)
       if (event.kind == EventKind::op && is_matrix_product(event.name)) visit(event);
 }
+
 }  // namespace detail
 
-double matrix_flops(const Trace& trace) {
+// The FLOPs of matrix products that all ranks have computed.
+inline double matrix_flops(const Trace& trace) {
   double flops = 0;
   detail::each_matrix_product(trace, [&](const TraceEvent& op) { flops += op.flops; });
   return flops;
 }
 
-DType matrix_dtype(const Trace& trace) {
+// The type of most of these FLOPs; f32 if there are none.
+inline DType matrix_dtype(const Trace& trace) {
   std::map<DType, double> flops;
   detail::each_matrix_product(trace, [&](const TraceEvent& op) { flops[op.dtype] += op.flops; });
   DType most = DType::f32;
@@ -190,7 +169,10 @@ DType matrix_dtype(const Trace& trace) {
   return most;
 }
 
-std::vector<double> step_ends(const Trace& trace, int64_t steps, Where where) {
+// When each of `steps` training steps has ended on all ranks: a step ends with the optimizer.
+// Errors: the trace has no such number of steps.
+inline std::vector<double> step_ends(const Trace& trace, int64_t steps,
+                                     Where where = Where::current()) {
   std::vector<double> ends(static_cast<size_t>(steps), 0);
   bool found = false;
   for (const std::vector<TraceEvent>& rank : trace.ranks) {
@@ -209,7 +191,5 @@ std::vector<double> step_ends(const Trace& trace, int64_t steps, Where where) {
   if (!found) fail(where, "the trace has no updates of an optimizer, so it has no training steps");
   return ends;
 }
-
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

@@ -11,6 +11,7 @@
 // that group puts its chunks into the right order by itself.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,34 +19,11 @@
 #include "yotta/comm/communicator.hpp"
 #include "yotta/sharding/spread.hpp"
 
-#if YOTTA_BODIES_OF(sharding)
-#include <algorithm>
-#endif  // YOTTA_BODIES
-
 namespace yotta {
 
 // The ranks that differ from this one along these axes only, ordered by their coordinates: the
 // first axis is the outermost. Errors: an axis that the mesh lacks.
-YOTTA_API std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank);
-
-// A mesh with a communicator for any axes of it. All ranks ask for the same ones in the same order.
-class AxisGroups {
- public:
-  YOTTA_API AxisGroups(const Communicator& world, NamedMesh mesh, Where where = Where::current());
-
-  const NamedMesh& mesh() const { return mesh_; }
-  int rank() const { return world_.rank(); }  // of the world: what held_range takes
-  // Their communicator: member i holds part i of what I_XY cuts.
-  YOTTA_API const Communicator& along(const std::string& axes);
-
- private:
-  Communicator world_;
-  NamedMesh mesh_;
-  std::map<std::string, Communicator> made_;
-};
-
-#if YOTTA_BODIES_OF(sharding)
-std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank) {
+inline std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, int rank) {
   std::vector<int> members = {rank};
   for (const char axis : axes) {
     const int size = axis_size(mesh, axis), here = coordinate(mesh, rank, axis);
@@ -59,20 +37,31 @@ std::vector<int> members_along(const NamedMesh& mesh, const std::string& axes, i
   return members;
 }
 
-AxisGroups::AxisGroups(const Communicator& world, NamedMesh mesh, Where where)
-    : world_(world), mesh_(std::move(mesh)) {
-  if (world.size(where) != ranks_of(mesh_))
-    fail(where, "the mesh {} has {} ranks, but there are {}", str(mesh_), ranks_of(mesh_),
-         world.size(where));
-}
+// A mesh with a communicator for any axes of it. All ranks ask for the same ones in the same order.
+class AxisGroups {
+ public:
+  AxisGroups(const Communicator& world, NamedMesh mesh, Where where = Where::current())
+      : world_(world), mesh_(std::move(mesh)) {
+    if (world.size(where) != ranks_of(mesh_))
+      fail(where, "the mesh {} has {} ranks, but there are {}", str(mesh_), ranks_of(mesh_),
+           world.size(where));
+  }
 
-const Communicator& AxisGroups::along(const std::string& axes) {
-  Communicator& group = made_[axes];
-  if (group.is_member()) return group;
-  const std::vector<int> members = members_along(mesh_, axes, rank());
-  const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
-  return group = world_.split(members[0], static_cast<int>(place)).named(axes);
-}
-#endif  // YOTTA_BODIES
+  const NamedMesh& mesh() const { return mesh_; }
+  int rank() const { return world_.rank(); }  // of the world: what held_range takes
+  // Their communicator: member i holds part i of what I_XY cuts.
+  const Communicator& along(const std::string& axes) {
+    Communicator& group = made_[axes];
+    if (group.is_member()) return group;
+    const std::vector<int> members = members_along(mesh_, axes, rank());
+    const auto place = std::find(members.begin(), members.end(), rank()) - members.begin();
+    return group = world_.split(members[0], static_cast<int>(place)).named(axes);
+  }
+
+ private:
+  Communicator world_;
+  NamedMesh mesh_;
+  std::map<std::string, Communicator> made_;
+};
 
 }  // namespace yotta

@@ -24,15 +24,13 @@
 // Reference: Austin et al. (2025), How to scale your model, "Training".
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <array>
 #include <string>
 #include <vector>
 
 #include "yotta/sharding/matmul_plans.hpp"
-
-#if YOTTA_BODIES_OF(sharding)
-#include <fmt/ranges.h>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -58,17 +56,9 @@ struct PlannedProduct {
   MatmulProblem problem;
   MatmulPlan plan;
 };
-// All six in the order in which they run.
-YOTTA_API std::vector<PlannedProduct> feed_forward_plans(const FeedForwardLayout& layout,
-                                                         const FeedForwardSizes& sizes,
-                                                         const NamedMesh& mesh, TorusLinks links);
-// "all_gather W_in over X", joined by commas; "nothing" if nothing is sent. Slices are left out.
-YOTTA_API std::string collectives_of(const PlannedProduct& product);
-// What all six cost, or the first `count` of them.
-YOTTA_API StepCost cost_of(const std::vector<PlannedProduct>& products, size_t count = 6);
 
-#if YOTTA_BODIES_OF(sharding)
 namespace detail {
+
 // The product of two matrices of the layer.
 inline MatmulProblem problem_of(const Spread& a, const Spread& b, const FeedForwardSizes& sizes,
                                 const NamedMesh& mesh, TorusLinks links) {
@@ -82,11 +72,13 @@ inline MatmulProblem problem_of(const Spread& a, const Spread& b, const FeedForw
   problem.dims = {a.dims[0].name, a.dims[1].name, b.dims[1].name};
   return problem;
 }
+
 }  // namespace detail
 
-std::vector<PlannedProduct> feed_forward_plans(const FeedForwardLayout& layout,
-                                               const FeedForwardSizes& sizes, const NamedMesh& mesh,
-                                               TorusLinks links) {
+// All six in the order in which they run.
+inline std::vector<PlannedProduct> feed_forward_plans(const FeedForwardLayout& layout,
+                                                      const FeedForwardSizes& sizes,
+                                                      const NamedMesh& mesh, TorusLinks links) {
   const auto spread = [&](const char* text) { return parse_spread(text, mesh); };
   const Spread in = spread(layout.in), hidden = spread(layout.hidden);
   const Spread w_in = spread(layout.w_in), w_out = spread(layout.w_out);
@@ -105,7 +97,8 @@ std::vector<PlannedProduct> feed_forward_plans(const FeedForwardLayout& layout,
   return products;
 }
 
-std::string collectives_of(const PlannedProduct& product) {
+// "all_gather W_in over X", joined by commas; "nothing" if nothing is sent. Slices are left out.
+inline std::string collectives_of(const PlannedProduct& product) {
   std::vector<std::string> said;
   const auto say = [&](const char* matrix, const std::vector<Step>& steps) {
     for (const Step& step : steps)
@@ -118,11 +111,11 @@ std::string collectives_of(const PlannedProduct& product) {
   return said.empty() ? "nothing" : fmt::format("{}", fmt::join(said, ", "));
 }
 
-StepCost cost_of(const std::vector<PlannedProduct>& products, size_t count) {
+// What all six cost, or the first `count` of them.
+inline StepCost cost_of(const std::vector<PlannedProduct>& products, size_t count = 6) {
   StepCost sum;
   for (size_t i = 0; i < std::min(count, products.size()); ++i) sum = sum + products[i].plan.cost;
   return sum;
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

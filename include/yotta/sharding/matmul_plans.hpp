@@ -19,22 +19,18 @@
 // GSPMD.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "yotta/core/matrix_view.hpp"
 #include "yotta/sharding/resharding.hpp"
-
-#if YOTTA_BODIES_OF(sharding)
-#include <algorithm>
-#include <tuple>
-
-#include "yotta/core/matmul_ladder.hpp"
 #include "yotta/sharding/spreads/boxes.hpp"
 #include "yotta/sharding/spreads/spread_graph.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -58,160 +54,17 @@ struct MatmulPlan {
   double multiplying = 0;  // seconds of the product on rank 0
 };
 
-class MatmulPlanner {
- public:
-  YOTTA_API explicit MatmulPlanner(MatmulProblem problem);
-  YOTTA_API ~MatmulPlanner();
-
-  // The cheapest plan of at most `most_steps` steps. wanted: the spread of C; none: any that is not
-  // unreduced. Errors: no plan of so few steps.
-  YOTTA_API MatmulPlan choose(const Spread& a, const Spread& b,
-                              const std::optional<Spread>& wanted = {}, int most_steps = 9,
-                              Where where = Where::current());
-  const MatmulProblem& problem() const { return problem_; }
-
- private:
-  struct Pair {  // spreads of A and B that can be multiplied
-    int a, b, c;
-    int64_t ticks;
-  };
-  struct Choice {
-    Pair pair{};
-    int of_a = 0, of_b = 0, c = -1;  // steps at most; the spread of C at the end
-    std::tuple<int64_t, int64_t, int> rank{};
-  };
-  YOTTA_API void list_pairs();
-  YOTTA_API int best_end(int from, int wanted, int most_steps);
-  YOTTA_API MatmulPlan plan_of(const Choice& best, const Spread& a, const Spread& b,
-                               int most_steps);
-  YOTTA_API void try_pair(const Pair& pair, int a, int b, int wanted, int most_steps,
-                          std::optional<Choice>& best);
-
-  MatmulProblem problem_;
-  std::unique_ptr<SpreadGraph> graph_a_, graph_b_, graph_c_;
-  std::vector<Pair> pairs_;
-  std::map<std::pair<int, int>, int> ends_;  // what best_end has found, by start and most steps
-};
-
-// One line per step, as str(ReshardPlan) has it, with the matrix in front and the product in
-// between.
-YOTTA_API std::string str(const MatmulPlan& plan, const MatmulProblem& problem);
-
-// The seconds of the product of what rank 0 holds; 0 if the chip has no FLOP/s.
-YOTTA_API double multiply_seconds(const MatmulProblem& problem, const Spread& a, const Spread& b);
-
-// Runs a plan on data. All ranks of the mesh call.
-YOTTA_API ShardedMatrix run_plan(const MatmulPlan& plan, ShardedMatrix a, ShardedMatrix b,
-                                 AxisGroups& groups, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(sharding)
 namespace detail {
+
 inline Spread bare_spread(const std::string& first, const std::string& second) {
   return {{{first, ""}, {second, ""}}, ""};
 }
+
 }  // namespace detail
 
-MatmulPlanner::MatmulPlanner(MatmulProblem problem) : problem_(std::move(problem)) {
-  const auto graph = [&](size_t first, size_t second, int64_t rows, int64_t columns) {
-    return std::make_unique<SpreadGraph>(
-        detail::bare_spread(problem_.dims[first], problem_.dims[second]),
-        WholeTensor{{rows, columns}, problem_.dtype}, problem_.mesh, problem_.links);
-  };
-  graph_a_ = graph(0, 1, problem_.I, problem_.J);
-  graph_b_ = graph(1, 2, problem_.J, problem_.K);
-  graph_c_ = graph(0, 2, problem_.I, problem_.K);
-  list_pairs();
-}
-
-MatmulPlanner::~MatmulPlanner() = default;
-
-double multiply_seconds(const MatmulProblem& problem, const Spread& a, const Spread& b) {
-  if (problem.flops <= 0) return 0;
-  const Shape left = held_shape({problem.I, problem.J}, a, problem.mesh, 0);
-  const Shape right = held_shape({problem.J, problem.K}, b, problem.mesh, 0);
-  return matmul_flops(left[0], right[1], left[1]) / problem.flops;
-}
-
-void MatmulPlanner::list_pairs() {
-  for (size_t a = 0; a < graph_a_->nodes().size(); ++a)
-    for (size_t b = 0; b < graph_b_->nodes().size(); ++b) {
-      const Spread &left = graph_a_->nodes()[a], &right = graph_b_->nodes()[b];
-      const LocalProduct product = product_of(left, right);
-      if (product.which != 1 && product.which != 3) continue;
-      pairs_.push_back({static_cast<int>(a), static_cast<int>(b),
-                        graph_c_->index_of(product.result),
-                        ticks_of(multiply_seconds(problem_, left, right), problem_.links)});
-    }
-}
-
-// The spread in which C ends: `wanted`, or for -1 the cheapest that is not unreduced.
-int MatmulPlanner::best_end(int from, int wanted, int most_steps) {
-  if (wanted >= 0) return graph_c_->way(from, wanted, most_steps).exists ? wanted : -1;
-  const auto [found, is_new] = ends_.try_emplace({from, most_steps}, -1);
-  if (!is_new) return found->second;
-  SpreadGraph::Way best;
-  for (size_t c = 0; c < graph_c_->nodes().size(); ++c) {
-    const SpreadGraph::Way& way = graph_c_->way(from, static_cast<int>(c), most_steps);
-    if (!graph_c_->nodes()[c].unreduced.empty() || !way.is_better_than(best)) continue;
-    best = way;
-    found->second = static_cast<int>(c);
-  }
-  return found->second;
-}
-
-// Shares the steps out among A, B and C in every way.
-void MatmulPlanner::try_pair(const Pair& pair, int a, int b, int wanted, int most_steps,
-                             std::optional<Choice>& best) {
-  for (int of_a = 0; of_a <= most_steps; ++of_a) {
-    const SpreadGraph::Way& way_a = graph_a_->way(a, pair.a, of_a);
-    if (!way_a.exists || way_a.steps < of_a) continue;  // with fewer steps it is just as good
-    for (int of_b = 0; of_a + of_b <= most_steps; ++of_b) {
-      const SpreadGraph::Way& way_b = graph_b_->way(b, pair.b, of_b);
-      if (!way_b.exists || way_b.steps < of_b) continue;
-      const int left = most_steps - of_a - of_b, c = best_end(pair.c, wanted, left);
-      if (c < 0) continue;
-      const SpreadGraph::Way& way_c = graph_c_->way(pair.c, c, left);
-      const StepCost sum = way_a.cost + way_b.cost + way_c.cost;
-      const std::tuple rank(sum.ticks + pair.ticks, sum.bytes, of_a + of_b + way_c.steps);
-      if (!best || rank < best->rank) best = Choice{pair, of_a, of_b, c, rank};
-    }
-  }
-}
-
-MatmulPlan MatmulPlanner::choose(const Spread& a, const Spread& b,
-                                 const std::optional<Spread>& wanted, int most_steps, Where where) {
-  const int from_a = graph_a_->index_of(a, where), from_b = graph_b_->index_of(b, where);
-  const int to = wanted ? graph_c_->index_of(*wanted, where) : -1;
-  std::optional<Choice> best;
-  for (const Pair& pair : pairs_) try_pair(pair, from_a, from_b, to, most_steps, best);
-  if (!best)
-    fail(where, "no plan of at most {} steps multiplies {} by {} to {}", most_steps, str(a), str(b),
-         wanted ? str(*wanted) : "what is reduced");
-  return plan_of(*best, a, b, most_steps);
-}
-
-MatmulPlan MatmulPlanner::plan_of(const Choice& best, const Spread& a, const Spread& b,
-                                  int most_steps) {
-  const Pair& pair = best.pair;
-  const int from_a = graph_a_->index_of(a), from_b = graph_b_->index_of(b);
-  const int left = most_steps - best.of_a - best.of_b;
-  MatmulPlan plan;
-  plan.a = a, plan.b = b;
-  plan.of_a = graph_a_->steps(from_a, pair.a, best.of_a);
-  plan.of_b = graph_b_->steps(from_b, pair.b, best.of_b);
-  plan.of_c = graph_c_->steps(pair.c, best.c, left);
-  plan.multiplied_a = graph_a_->nodes()[static_cast<size_t>(pair.a)];
-  plan.multiplied_b = graph_b_->nodes()[static_cast<size_t>(pair.b)];
-  plan.product = graph_c_->nodes()[static_cast<size_t>(pair.c)];
-  plan.c = graph_c_->nodes()[static_cast<size_t>(best.c)];
-  plan.cost = graph_a_->way(from_a, pair.a, best.of_a).cost +
-              graph_b_->way(from_b, pair.b, best.of_b).cost +
-              graph_c_->way(pair.c, best.c, left).cost;
-  plan.multiplying = multiply_seconds(problem_, plan.multiplied_a, plan.multiplied_b);
-  return plan;
-}
-
-std::string str(const MatmulPlan& plan, const MatmulProblem& problem) {
+// One line per step, as str(ReshardPlan) has it, with the matrix in front and the product in
+// between.
+inline std::string str(const MatmulPlan& plan, const MatmulProblem& problem) {
   const auto lines = [&](const char* matrix, const Spread& from, const std::vector<Step>& steps,
                          int64_t rows, int64_t columns) {
     return lines_of(matrix, from, steps, {{rows, columns}, problem.dtype}, problem.mesh,
@@ -225,14 +78,133 @@ std::string str(const MatmulPlan& plan, const MatmulProblem& problem) {
          lines("C", plan.product, plan.of_c, problem.I, problem.K);
 }
 
-ShardedMatrix run_plan(const MatmulPlan& plan, ShardedMatrix a, ShardedMatrix b, AxisGroups& groups,
-                       Where where) {
+// The seconds of the product of what rank 0 holds; 0 if the chip has no FLOP/s.
+inline double multiply_seconds(const MatmulProblem& problem, const Spread& a, const Spread& b) {
+  if (problem.flops <= 0) return 0;
+  const Shape left = held_shape({problem.I, problem.J}, a, problem.mesh, 0);
+  const Shape right = held_shape({problem.J, problem.K}, b, problem.mesh, 0);
+  return matmul_flops(left[0], right[1], left[1]) / problem.flops;
+}
+
+class MatmulPlanner {
+ public:
+  explicit MatmulPlanner(MatmulProblem problem) : problem_(std::move(problem)) {
+    const auto graph = [&](size_t first, size_t second, int64_t rows, int64_t columns) {
+      return std::make_unique<SpreadGraph>(
+          detail::bare_spread(problem_.dims[first], problem_.dims[second]),
+          WholeTensor{{rows, columns}, problem_.dtype}, problem_.mesh, problem_.links);
+    };
+    graph_a_ = graph(0, 1, problem_.I, problem_.J);
+    graph_b_ = graph(1, 2, problem_.J, problem_.K);
+    graph_c_ = graph(0, 2, problem_.I, problem_.K);
+    list_pairs();
+  }
+  ~MatmulPlanner() = default;
+
+  // The cheapest plan of at most `most_steps` steps. wanted: the spread of C; none: any that is not
+  // unreduced. Errors: no plan of so few steps.
+  MatmulPlan choose(const Spread& a, const Spread& b, const std::optional<Spread>& wanted = {},
+                    int most_steps = 9, Where where = Where::current()) {
+    const int from_a = graph_a_->index_of(a, where), from_b = graph_b_->index_of(b, where);
+    const int to = wanted ? graph_c_->index_of(*wanted, where) : -1;
+    std::optional<Choice> best;
+    for (const Pair& pair : pairs_) try_pair(pair, from_a, from_b, to, most_steps, best);
+    if (!best)
+      fail(where, "no plan of at most {} steps multiplies {} by {} to {}", most_steps, str(a),
+           str(b), wanted ? str(*wanted) : "what is reduced");
+    return plan_of(*best, a, b, most_steps);
+  }
+  const MatmulProblem& problem() const { return problem_; }
+
+ private:
+  struct Pair {  // spreads of A and B that can be multiplied
+    int a, b, c;
+    int64_t ticks;
+  };
+  struct Choice {
+    Pair pair{};
+    int of_a = 0, of_b = 0, c = -1;  // steps at most; the spread of C at the end
+    std::tuple<int64_t, int64_t, int> rank{};
+  };
+  void list_pairs() {
+    for (size_t a = 0; a < graph_a_->nodes().size(); ++a)
+      for (size_t b = 0; b < graph_b_->nodes().size(); ++b) {
+        const Spread &left = graph_a_->nodes()[a], &right = graph_b_->nodes()[b];
+        const LocalProduct product = product_of(left, right);
+        if (product.which != 1 && product.which != 3) continue;
+        pairs_.push_back({static_cast<int>(a), static_cast<int>(b),
+                          graph_c_->index_of(product.result),
+                          ticks_of(multiply_seconds(problem_, left, right), problem_.links)});
+      }
+  }
+
+  // The spread in which C ends: `wanted`, or for -1 the cheapest that is not unreduced.
+  int best_end(int from, int wanted, int most_steps) {
+    if (wanted >= 0) return graph_c_->way(from, wanted, most_steps).exists ? wanted : -1;
+    const auto [found, is_new] = ends_.try_emplace({from, most_steps}, -1);
+    if (!is_new) return found->second;
+    SpreadGraph::Way best;
+    for (size_t c = 0; c < graph_c_->nodes().size(); ++c) {
+      const SpreadGraph::Way& way = graph_c_->way(from, static_cast<int>(c), most_steps);
+      if (!graph_c_->nodes()[c].unreduced.empty() || !way.is_better_than(best)) continue;
+      best = way;
+      found->second = static_cast<int>(c);
+    }
+    return found->second;
+  }
+  MatmulPlan plan_of(const Choice& best, const Spread& a, const Spread& b, int most_steps) {
+    const Pair& pair = best.pair;
+    const int from_a = graph_a_->index_of(a), from_b = graph_b_->index_of(b);
+    const int left = most_steps - best.of_a - best.of_b;
+    MatmulPlan plan;
+    plan.a = a, plan.b = b;
+    plan.of_a = graph_a_->steps(from_a, pair.a, best.of_a);
+    plan.of_b = graph_b_->steps(from_b, pair.b, best.of_b);
+    plan.of_c = graph_c_->steps(pair.c, best.c, left);
+    plan.multiplied_a = graph_a_->nodes()[static_cast<size_t>(pair.a)];
+    plan.multiplied_b = graph_b_->nodes()[static_cast<size_t>(pair.b)];
+    plan.product = graph_c_->nodes()[static_cast<size_t>(pair.c)];
+    plan.c = graph_c_->nodes()[static_cast<size_t>(best.c)];
+    plan.cost = graph_a_->way(from_a, pair.a, best.of_a).cost +
+                graph_b_->way(from_b, pair.b, best.of_b).cost +
+                graph_c_->way(pair.c, best.c, left).cost;
+    plan.multiplying = multiply_seconds(problem_, plan.multiplied_a, plan.multiplied_b);
+    return plan;
+  }
+
+  // Shares the steps out among A, B and C in every way.
+  void try_pair(const Pair& pair, int a, int b, int wanted, int most_steps,
+                std::optional<Choice>& best) {
+    for (int of_a = 0; of_a <= most_steps; ++of_a) {
+      const SpreadGraph::Way& way_a = graph_a_->way(a, pair.a, of_a);
+      if (!way_a.exists || way_a.steps < of_a) continue;  // with fewer steps it is just as good
+      for (int of_b = 0; of_a + of_b <= most_steps; ++of_b) {
+        const SpreadGraph::Way& way_b = graph_b_->way(b, pair.b, of_b);
+        if (!way_b.exists || way_b.steps < of_b) continue;
+        const int left = most_steps - of_a - of_b, c = best_end(pair.c, wanted, left);
+        if (c < 0) continue;
+        const SpreadGraph::Way& way_c = graph_c_->way(pair.c, c, left);
+        const StepCost sum = way_a.cost + way_b.cost + way_c.cost;
+        const std::tuple rank(sum.ticks + pair.ticks, sum.bytes, of_a + of_b + way_c.steps);
+        if (!best || rank < best->rank) best = Choice{pair, of_a, of_b, c, rank};
+      }
+    }
+  }
+
+  MatmulProblem problem_;
+  std::unique_ptr<SpreadGraph> graph_a_, graph_b_, graph_c_;
+  std::vector<Pair> pairs_;
+  std::map<std::pair<int, int>, int> ends_;  // what best_end has found, by start and most steps
+};
+
+// Runs a plan on data. All ranks of the mesh call.
+inline ShardedMatrix run_plan(const MatmulPlan& plan, ShardedMatrix a, ShardedMatrix b,
+                              AxisGroups& groups, Where where = Where::current()) {
   a = resharded(std::move(a), plan.of_a, groups, where);
   b = resharded(std::move(b), plan.of_b, groups, where);
   const ShardedMatrix c{
       local_matmul(a.local, b.local, where), plan.product, {a.whole[0], b.whole[1]}};
   return resharded(c, plan.of_c, groups, where);
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

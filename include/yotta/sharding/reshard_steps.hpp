@@ -23,18 +23,14 @@
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "yotta/sharding/sharded_matrices.hpp"
-#include "yotta/sharding/torus_times.hpp"
-
-#if YOTTA_BODIES_OF(sharding)
-#include <algorithm>
-
 #include "yotta/sharding/spreads/boxes.hpp"
-#endif  // YOTTA_BODIES
+#include "yotta/sharding/torus_times.hpp"
 
 namespace yotta {
 
@@ -74,21 +70,15 @@ inline int64_t ticks_of(double seconds, TorusLinks links) {
   return std::llround(60 * seconds * links.both_ways);
 }
 
-// Every step that can be taken from a spread, and where it leads.
-YOTTA_API std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh);
-YOTTA_API Spread after(const Spread& spread, const Step& step);
-// Bytes that a rank sends in a step, exactly: what the ledger counts.
-YOTTA_API int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& whole,
-                             const NamedMesh& mesh, int rank);
-YOTTA_API StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whole,
-                           const NamedMesh& mesh, TorusLinks links);
-
-// A step with data.
-YOTTA_API ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
-                                 Where where = Where::current());
-
-#if YOTTA_BODIES_OF(sharding)
 namespace detail {
+
+// The axes that stand nowhere in a spread.
+inline std::string idle_axes(const Spread& spread, const NamedMesh& mesh) {
+  std::string all;
+  for (const MeshAxis& axis : mesh.axes) all += axis.name;
+  return without(all, cutting_axes(spread) + spread.unreduced);
+}
+
 // Calls use(axes) for every order of every part of `axes` that is not empty.
 template <class Use>
 void each_selection(const std::string& axes, const std::string& chosen, Use use) {
@@ -97,22 +87,11 @@ void each_selection(const std::string& axes, const std::string& chosen, Use use)
     each_selection(without(axes, std::string(1, axis)), chosen + axis, use);
   }
 }
-// The axes that stand nowhere in a spread.
-inline std::string idle_axes(const Spread& spread, const NamedMesh& mesh) {
-  std::string all;
-  for (const MeshAxis& axis : mesh.axes) all += axis.name;
-  return without(all, cutting_axes(spread) + spread.unreduced);
-}
-// A rank's place in its ring along these axes, and the next rank there.
-inline std::pair<int64_t, int> place_and_next(const NamedMesh& mesh, const std::string& axes,
-                                              int rank) {
-  const std::vector<int> ring = members_along(mesh, axes, rank);
-  const auto place = std::find(ring.begin(), ring.end(), rank) - ring.begin();
-  return {place, ring[static_cast<size_t>(place + 1) % ring.size()]};
-}
+
 }  // namespace detail
 
-std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh) {
+// Every step that can be taken from a spread, and where it leads.
+inline std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh) {
   std::vector<Step> steps;
   const int dims = static_cast<int>(spread.dims.size());
   const std::string idle = detail::idle_axes(spread, mesh);
@@ -132,8 +111,7 @@ std::vector<Step> steps_from(const Spread& spread, const NamedMesh& mesh) {
   });
   return steps;
 }
-
-Spread after(const Spread& spread, const Step& step) {
+inline Spread after(const Spread& spread, const Step& step) {
   Spread result = spread;
   if (step.from >= 0) {
     std::string& axes = result.dims[static_cast<size_t>(step.from)].axes;
@@ -144,8 +122,21 @@ Spread after(const Spread& spread, const Step& step) {
   return result;
 }
 
-int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& whole,
-                   const NamedMesh& mesh, int rank) {
+namespace detail {
+
+// A rank's place in its ring along these axes, and the next rank there.
+inline std::pair<int64_t, int> place_and_next(const NamedMesh& mesh, const std::string& axes,
+                                              int rank) {
+  const std::vector<int> ring = members_along(mesh, axes, rank);
+  const auto place = std::find(ring.begin(), ring.end(), rank) - ring.begin();
+  return {place, ring[static_cast<size_t>(place + 1) % ring.size()]};
+}
+
+}  // namespace detail
+
+// Bytes that a rank sends in a step, exactly: what the ledger counts.
+inline int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& whole,
+                          const NamedMesh& mesh, int rank) {
   const Spread next = after(before, step);
   const auto held = [&](const Spread& spread, int of) {
     return held_bytes(whole.shape, whole.dtype, spread, mesh, of);
@@ -164,9 +155,8 @@ int64_t bytes_sent(const Step& step, const Spread& before, const WholeTensor& wh
       overlap(held_box(whole.shape, before, mesh, rank), held_box(whole.shape, next, mesh, rank));
   return all - width * product(shape_of(kept));
 }
-
-StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whole,
-                 const NamedMesh& mesh, TorusLinks links) {
+inline StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whole,
+                        const NamedMesh& mesh, TorusLinks links) {
   std::vector<int> sizes;
   for (const char axis : step.axes) sizes.push_back(axis_size(mesh, axis));
   const auto held = [&](const Spread& spread) {
@@ -183,6 +173,7 @@ StepCost cost_of(const Step& step, const Spread& before, const WholeTensor& whol
 }
 
 namespace detail {
+
 inline ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
                                Where where) {
   ShardedMatrix result = space_for(x, after(x.spread, step), groups);
@@ -199,9 +190,12 @@ inline ShardedMatrix exchanged(const ShardedMatrix& x, const Step& step, AxisGro
       in, [&](const Tensor& piece, const Box& box) { copy_overlap(piece, box, result.local, to); });
   return result;
 }
+
 }  // namespace detail
 
-ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& groups, Where where) {
+// A step with data.
+inline ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& groups,
+                              Where where = Where::current()) {
   const auto from = static_cast<size_t>(step.from), to = static_cast<size_t>(step.to);
   switch (step.move) {
     case Move::all_gather: return gathered(x, from, step.axes.size(), groups, where);
@@ -216,6 +210,5 @@ ShardedMatrix run_step(const ShardedMatrix& x, const Step& step, AxisGroups& gro
   };
   return {part_of_box(x.local, box(x.spread), box(next)), next, x.whole};
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

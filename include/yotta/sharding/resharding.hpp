@@ -20,10 +20,7 @@
 #include <vector>
 
 #include "yotta/sharding/reshard_steps.hpp"
-
-#if YOTTA_BODIES_OF(sharding)
 #include "yotta/sharding/spreads/spread_graph.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -32,39 +29,11 @@ struct ReshardPlan {
   std::vector<Step> steps;
   StepCost cost;
 };
-// The plan of the least time; of several the one of the fewest bytes, then of the fewest steps.
-// Errors: `to` is unreduced over an axis over which `from` is not.
-YOTTA_API ReshardPlan cheapest_reshard(const Spread& from, const Spread& to,
-                                       const WholeTensor& whole, const NamedMesh& mesh,
-                                       TorusLinks links, Where where = Where::current());
 // One line per step: the matrix, the move, its axes, the spreads before and after, bytes and
 // microseconds. A plan ends with the sum.
-YOTTA_API std::string lines_of(std::string_view matrix, const Spread& from,
-                               const std::vector<Step>& steps, const WholeTensor& whole,
-                               const NamedMesh& mesh, TorusLinks links);
-YOTTA_API std::string str(const ReshardPlan& plan, const WholeTensor& whole, const NamedMesh& mesh,
-                          TorusLinks links);
-
-// Runs such steps on data. All ranks of the mesh call.
-YOTTA_API ShardedMatrix resharded(ShardedMatrix x, const std::vector<Step>& steps,
-                                  AxisGroups& groups, Where where = Where::current());
-
-#if YOTTA_BODIES_OF(sharding)
-ReshardPlan cheapest_reshard(const Spread& from, const Spread& to, const WholeTensor& whole,
-                             const NamedMesh& mesh, TorusLinks links, Where where) {
-  expect_spread(from, mesh, where), expect_spread(to, mesh, where);
-  if (const std::string undone = without(to.unreduced, from.unreduced); !undone.empty())
-    fail(where,
-         "{} to {}: a sum over {} is asked for in parts, but it is not in parts now. Ask for {} "
-         "summed, or make the parts by a product",
-         str(from), str(to), undone, undone);
-  SpreadGraph graph(from, whole, mesh, links);
-  return {from, graph.steps(graph.index_of(from, where), graph.index_of(to, where)),
-          graph.cost(graph.index_of(from, where), graph.index_of(to, where))};
-}
-
-std::string lines_of(std::string_view matrix, const Spread& from, const std::vector<Step>& steps,
-                     const WholeTensor& whole, const NamedMesh& mesh, TorusLinks links) {
+inline std::string lines_of(std::string_view matrix, const Spread& from,
+                            const std::vector<Step>& steps, const WholeTensor& whole,
+                            const NamedMesh& mesh, TorusLinks links) {
   std::string text;
   Spread at = from;
   for (const Step& step : steps) {
@@ -77,20 +46,35 @@ std::string lines_of(std::string_view matrix, const Spread& from, const std::vec
   }
   return text;
 }
-
-std::string str(const ReshardPlan& plan, const WholeTensor& whole, const NamedMesh& mesh,
-                TorusLinks links) {
+inline std::string str(const ReshardPlan& plan, const WholeTensor& whole, const NamedMesh& mesh,
+                       TorusLinks links) {
   return lines_of("", plan.from, plan.steps, whole, mesh, links) +
          fmt::format("   {:<51}{:>10} bytes {:>9.2f} us\n",
                      plan.steps.empty() ? "nothing to do" : "in all", plan.cost.bytes,
                      1e6 * plan.cost.seconds);
 }
 
-ShardedMatrix resharded(ShardedMatrix x, const std::vector<Step>& steps, AxisGroups& groups,
-                        Where where) {
+// The plan of the least time; of several the one of the fewest bytes, then of the fewest steps.
+// Errors: `to` is unreduced over an axis over which `from` is not.
+inline ReshardPlan cheapest_reshard(const Spread& from, const Spread& to, const WholeTensor& whole,
+                                    const NamedMesh& mesh, TorusLinks links,
+                                    Where where = Where::current()) {
+  expect_spread(from, mesh, where), expect_spread(to, mesh, where);
+  if (const std::string undone = without(to.unreduced, from.unreduced); !undone.empty())
+    fail(where,
+         "{} to {}: a sum over {} is asked for in parts, but it is not in parts now. Ask for {} "
+         "summed, or make the parts by a product",
+         str(from), str(to), undone, undone);
+  SpreadGraph graph(from, whole, mesh, links);
+  return {from, graph.steps(graph.index_of(from, where), graph.index_of(to, where)),
+          graph.cost(graph.index_of(from, where), graph.index_of(to, where))};
+}
+
+// Runs such steps on data. All ranks of the mesh call.
+inline ShardedMatrix resharded(ShardedMatrix x, const std::vector<Step>& steps, AxisGroups& groups,
+                               Where where = Where::current()) {
   for (const Step& step : steps) x = run_step(x, step, groups, where);
   return x;
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

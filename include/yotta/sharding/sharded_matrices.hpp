@@ -21,92 +21,19 @@
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "yotta/core/matrix_view.hpp"
 #include "yotta/sharding/axis_groups.hpp"
-
-#if YOTTA_BODIES_OF(sharding)
-#include <algorithm>
-
-#include "yotta/core/matmul_ladder.hpp"
 #include "yotta/sharding/spreads/boxes.hpp"
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
 // The numbers of a dim of `size` that a rank holds, if these axes cut it.
-YOTTA_API IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh,
-                                int rank);
-// The same for every dim of a tensor, its shape, and its bytes.
-YOTTA_API Box held_box(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
-                       Where where = Where::current());
-YOTTA_API Shape held_shape(const Shape& whole, const Spread& spread, const NamedMesh& mesh,
-                           int rank, Where where = Where::current());
-YOTTA_API int64_t held_bytes(const Shape& whole, DType dtype, const Spread& spread,
-                             const NamedMesh& mesh, int rank, Where where = Where::current());
-
-// What one rank holds of a tensor.
-struct ShardedMatrix {
-  Tensor local;
-  Spread spread;
-  Shape whole;
-};
-inline int64_t held_bytes(const ShardedMatrix& x, const NamedMesh& mesh, int rank) {
-  return held_bytes(x.whole, x.local.dtype(), x.spread, mesh, rank);
-}
-
-// This rank's part of a tensor that every rank has.
-YOTTA_API ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& groups);
-
-// [I_XY, J] -> [I_X, J], or [I, J] for two axes: an all_gather over the last `count` axes of a dim.
-YOTTA_API ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count,
-                                 AxisGroups& groups, Where where = Where::current());
-// [I, J]{U_X} -> [I, J]: an all_reduce over these axes.
-YOTTA_API ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, AxisGroups& groups,
-                                Where where = Where::current());
-// [I, J]{U_X} -> [I_X, J]: a reduce_scatter over these axes; they come last of those of the dim.
-YOTTA_API ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
-                                  AxisGroups& groups, Where where = Where::current());
-
-// What the ranks get if each multiplies what it holds.
-struct LocalProduct {
-  int which = 1;        // of the four cases; 2 and 4: cannot be multiplied as it is
-  std::string between;  // 2 and 4: the axes that stand in the way, in any order
-  Spread result;        // 1 and 3: of C
-};
-// Case 4 comes before 2 and 3. A{U_X} times B is the product unreduced over X if X stands nowhere
-// in B, and case 4 otherwise; the same holds for a sum B. The product's U are those of A, of B and,
-// in case 3, of J.
-YOTTA_API LocalProduct product_of(const Spread& a, const Spread& b);
-// Cases 2 and 4: how many of the last axes of J, I or K must be gathered, if `axes` cut it in this
-// input, and `other` cut the dim that it clashes with: of J_XY only Y if J_X stands in the other.
-YOTTA_API size_t axes_to_gather(const LocalProduct& product, const std::string& axes,
-                                const std::string& other);
-
-// A B. In case 2 J is gathered of the input where more axes cut it, of B if as many do. In case 4 I
-// of A or K of B is gathered: of the one of which rank 0 holds fewer bytes, of A if they are equal.
-// All ranks must decide alike. No more axes are gathered than must be (axes_to_gather). If sums are
-// unreduced, `onto` is the dim of C (0 or 1) that the sums are scattered onto; -1: an all_reduce.
-// Errors: an input that is unreduced.
-YOTTA_API ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto,
-                                       AxisGroups& groups, Where where = Where::current());
-// FLOPs for each byte of memory traffic in rank 0's product of A (I, J) and B (J, K), spread so,
-// if A, B and C pass once. Numbers have `width` bytes.
-YOTTA_API double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
-                                 int64_t width, const NamedMesh& mesh);
-
-// A feed-forward layer In[B, D] W_in[D, F] W_out[F, D] that is trained on several ranks: texts for
-// parse_spread.
-struct DataParallelSpreads {
-  std::string in, w_in, w_out;
-  std::string dw_in_local;  // what In'[D, B] dHidden[B, F] leaves on a rank
-  std::string collective;   // that makes dW_in of it, spread as W_in
-};
-YOTTA_API DataParallelSpreads data_parallel(char axis);
-
-#if YOTTA_BODIES_OF(sharding)
-IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh, int rank) {
+inline IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh,
+                             int rank) {
   IndexRange held{0, size};
   // exercise 11.1: which of the numbers does this rank hold? I_XY: over X, then each part over Y
   for (const char axis : axes) {
@@ -119,8 +46,9 @@ IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& me
   return held;
 }
 
-Box held_box(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
-             Where where) {
+// The same for every dim of a tensor, its shape, and its bytes.
+inline Box held_box(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
+                    Where where = Where::current()) {
   if (whole.size() != spread.dims.size())
     fail(where, "{} has {} dims, and the tensor's shape is {}", str(spread), spread.dims.size(),
          str(whole));
@@ -129,18 +57,27 @@ Box held_box(const Shape& whole, const Spread& spread, const NamedMesh& mesh, in
     box.push_back(held_range(whole[d], spread.dims[d].axes, mesh, rank));
   return box;
 }
-
-Shape held_shape(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
-                 Where where) {
+inline Shape held_shape(const Shape& whole, const Spread& spread, const NamedMesh& mesh, int rank,
+                        Where where = Where::current()) {
   return shape_of(held_box(whole, spread, mesh, rank, where));
 }
-
-int64_t held_bytes(const Shape& whole, DType dtype, const Spread& spread, const NamedMesh& mesh,
-                   int rank, Where where) {
+inline int64_t held_bytes(const Shape& whole, DType dtype, const Spread& spread,
+                          const NamedMesh& mesh, int rank, Where where = Where::current()) {
   return product(held_shape(whole, spread, mesh, rank, where)) * bytes_of(dtype);
 }
 
-ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& groups) {
+// What one rank holds of a tensor.
+struct ShardedMatrix {
+  Tensor local;
+  Spread spread;
+  Shape whole;
+};
+inline int64_t held_bytes(const ShardedMatrix& x, const NamedMesh& mesh, int rank) {
+  return held_bytes(x.whole, x.local.dtype(), x.spread, mesh, rank);
+}
+
+// This rank's part of a tensor that every rank has.
+inline ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& groups) {
   expect_spread(spread, groups.mesh());
   Box all;
   for (const int64_t size : whole.shape()) all.push_back({0, size});
@@ -149,28 +86,25 @@ ShardedMatrix cut(const Tensor& whole, const Spread& spread, const AxisGroups& g
 }
 
 namespace detail {
-// x with room for the part of another spread; its values are not set.
-inline ShardedMatrix space_for(const ShardedMatrix& x, Spread spread, const AxisGroups& groups) {
-  const Shape shape = held_shape(x.whole, spread, groups.mesh(), groups.rank());
-  return {Tensor::empty(shape, x.local.dtype()), std::move(spread), x.whole};
-}
-inline std::vector<Box> boxes_of(const ShardedMatrix& x, const Spread& spread,
-                                 const Communicator& group, const AxisGroups& groups) {
-  std::vector<Box> boxes;
-  for (const int member : group.members())
-    boxes.push_back(held_box(x.whole, spread, groups.mesh(), member));
-  return boxes;
-}
+
 inline Spread without_last(Spread spread, size_t dim, size_t count, Where where) {
   std::string& axes = spread.dims[dim].axes;
   if (count > axes.size()) fail(where, "{} has no {} axes to gather", str(spread), count);
   axes.resize(axes.size() - count);
   return spread;
 }
+
+// x with room for the part of another spread; its values are not set.
+inline ShardedMatrix space_for(const ShardedMatrix& x, Spread spread, const AxisGroups& groups) {
+  const Shape shape = held_shape(x.whole, spread, groups.mesh(), groups.rank());
+  return {Tensor::empty(shape, x.local.dtype()), std::move(spread), x.whole};
+}
+
 }  // namespace detail
 
-ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count, AxisGroups& groups,
-                       Where where) {
+// [I_XY, J] -> [I_X, J], or [I, J] for two axes: an all_gather over the last `count` axes of a dim.
+inline ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count, AxisGroups& groups,
+                              Where where = Where::current()) {
   const Spread less = detail::without_last(x.spread, dim, count, where);
   ShardedMatrix result = detail::space_for(x, less, groups);
   const Communicator& group =
@@ -194,16 +128,30 @@ ShardedMatrix gathered(const ShardedMatrix& x, size_t dim, size_t count, AxisGro
   return result;
 }
 
-ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, AxisGroups& groups,
-                      Where where) {
+// [I, J]{U_X} -> [I, J]: an all_reduce over these axes.
+inline ShardedMatrix reduced(const ShardedMatrix& x, const std::string& axes, AxisGroups& groups,
+                             Where where = Where::current()) {
   ShardedMatrix result{x.local.clone(), x.spread, x.whole};
   result.spread.unreduced = without(x.spread.unreduced, axes);
   groups.along(axes).all_reduce(result.local, ReduceOp::sum, {Algorithm::ring}, where);
   return result;
 }
 
-ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
-                        AxisGroups& groups, Where where) {
+namespace detail {
+
+inline std::vector<Box> boxes_of(const ShardedMatrix& x, const Spread& spread,
+                                 const Communicator& group, const AxisGroups& groups) {
+  std::vector<Box> boxes;
+  for (const int member : group.members())
+    boxes.push_back(held_box(x.whole, spread, groups.mesh(), member));
+  return boxes;
+}
+
+}  // namespace detail
+
+// [I, J]{U_X} -> [I_X, J]: a reduce_scatter over these axes; they come last of those of the dim.
+inline ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t dim,
+                               AxisGroups& groups, Where where = Where::current()) {
   Spread more = x.spread;
   more.dims[dim].axes += axes;
   more.unreduced = without(x.spread.unreduced, axes);
@@ -218,7 +166,16 @@ ShardedMatrix scattered(const ShardedMatrix& x, const std::string& axes, size_t 
   return result;
 }
 
-LocalProduct product_of(const Spread& a, const Spread& b) {
+// What the ranks get if each multiplies what it holds.
+struct LocalProduct {
+  int which = 1;        // of the four cases; 2 and 4: cannot be multiplied as it is
+  std::string between;  // 2 and 4: the axes that stand in the way, in any order
+  Spread result;        // 1 and 3: of C
+};
+// Case 4 comes before 2 and 3. A{U_X} times B is the product unreduced over X if X stands nowhere
+// in B, and case 4 otherwise; the same holds for a sum B. The product's U are those of A, of B and,
+// in case 3, of J.
+inline LocalProduct product_of(const Spread& a, const Spread& b) {
   const SpreadDim &i = a.dims[0], &j = a.dims[1], &j_of_b = b.dims[0], &k = b.dims[1];
   LocalProduct product;
   product.result = {{i, k}, a.unreduced + b.unreduced};
@@ -241,16 +198,23 @@ LocalProduct product_of(const Spread& a, const Spread& b) {
   return product;
 }
 
-size_t axes_to_gather(const LocalProduct& product, const std::string& axes,
-                      const std::string& other) {
+// Cases 2 and 4: how many of the last axes of J, I or K must be gathered, if `axes` cut it in this
+// input, and `other` cut the dim that it clashes with: of J_XY only Y if J_X stands in the other.
+inline size_t axes_to_gather(const LocalProduct& product, const std::string& axes,
+                             const std::string& other) {
   const auto same = std::mismatch(axes.begin(), axes.end(), other.begin(), other.end()).first;
   const size_t kept = product.which == 2 ? static_cast<size_t>(same - axes.begin())
                                          : axes.find_first_of(product.between);
   return axes.size() - (kept == axes.npos ? 0 : kept);
 }
 
-ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGroups& groups,
-                             Where where) {
+// A B. In case 2 J is gathered of the input where more axes cut it, of B if as many do. In case 4 I
+// of A or K of B is gathered: of the one of which rank 0 holds fewer bytes, of A if they are equal.
+// All ranks must decide alike. No more axes are gathered than must be (axes_to_gather). If sums are
+// unreduced, `onto` is the dim of C (0 or 1) that the sums are scattered onto; -1: an all_reduce.
+// Errors: an input that is unreduced.
+inline ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGroups& groups,
+                                    Where where = Where::current()) {
   expect_summed(a.spread, where), expect_summed(b.spread, where);
   ShardedMatrix c{{}, {}, {a.whole[0], b.whole[1]}};
   // exercise 11.4: gather until it is case 1 or 3, multiply, and sum over what is unreduced
@@ -273,8 +237,10 @@ ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGro
   return c;
 }
 
-double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
-                       int64_t width, const NamedMesh& mesh) {
+// FLOPs for each byte of memory traffic in rank 0's product of A (I, J) and B (J, K), spread so,
+// if A, B and C pass once. Numbers have `width` bytes.
+inline double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
+                              int64_t width, const NamedMesh& mesh) {
   double flops_per_byte = 0;
   // exercise 11.5: the sizes that rank 0 multiplies; 2 FLOPs per term; every matrix passes once
   const Shape left = held_shape({I, J}, a, mesh, 0), right = held_shape({J, K}, b, mesh, 0);
@@ -283,7 +249,14 @@ double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const S
   return flops_per_byte;
 }
 
-DataParallelSpreads data_parallel(char axis) {
+// A feed-forward layer In[B, D] W_in[D, F] W_out[F, D] that is trained on several ranks: texts for
+// parse_spread.
+struct DataParallelSpreads {
+  std::string in, w_in, w_out;
+  std::string dw_in_local;  // what In'[D, B] dHidden[B, F] leaves on a rank
+  std::string collective;   // that makes dW_in of it, spread as W_in
+};
+inline DataParallelSpreads data_parallel(char axis) {
   DataParallelSpreads layer;
   // exercise 11.6: the batch is cut over `axis`, the weights are whole. Fill all five texts
   layer.in = fmt::format("In[B_{}, D]", axis);
@@ -293,6 +266,5 @@ DataParallelSpreads data_parallel(char axis) {
   // end of exercise 11.6
   return layer;
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

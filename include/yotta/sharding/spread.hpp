@@ -20,18 +20,15 @@
 // P(('X', 'Y'), None) for [I_XY, J].
 #pragma once
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "yotta/core/error.hpp"
-
-#if YOTTA_BODIES_OF(sharding)
-#include <algorithm>
-#include <cctype>
-#include <charconv>
-#endif  // YOTTA_BODIES
 
 namespace yotta {
 
@@ -49,14 +46,19 @@ struct NamedMesh {
   bool operator==(const NamedMesh&) const = default;
 };
 
-YOTTA_API int ranks_of(const NamedMesh& mesh);
-YOTTA_API int axis_size(const NamedMesh& mesh, char axis, Where where = Where::current());
-// The rank's place along the axis.
-YOTTA_API int coordinate(const NamedMesh& mesh, int rank, char axis,
-                         Where where = Where::current());
-// The product of these axes' sizes; 1 for none.
-YOTTA_API int axes_size(const NamedMesh& mesh, std::string_view axes,
-                        Where where = Where::current());
+inline int ranks_of(const NamedMesh& mesh) {
+  int product = 1;
+  for (const MeshAxis& axis : mesh.axes) product *= axis.size;
+  return product;
+}
+
+// "{X 4, Y 8, Z 2}" and "[I_XY, J]{U_Z}": what the two above read.
+inline std::string str(const NamedMesh& mesh) {
+  std::string text;
+  for (const MeshAxis& axis : mesh.axes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.name, axis.size);
+  return "{" + text + "}";
+}
 
 // A dim and the axes that cut it, the outermost cut first.
 struct SpreadDim {
@@ -72,6 +74,35 @@ struct Spread {
 
   bool operator==(const Spread&) const = default;
 };
+inline std::string str(const Spread& spread) {
+  std::string text;
+  for (const SpreadDim& dim : spread.dims)
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", dim.name, dim.axes.empty() ? "" : "_",
+                        dim.axes);
+  return "[" + text + "]" + (spread.unreduced.empty() ? "" : "{U_" + spread.unreduced + "}");
+}
+inline int axis_size(const NamedMesh& mesh, char axis, Where where = Where::current()) {
+  for (const MeshAxis& each : mesh.axes)
+    if (each.name == axis) return each.size;
+  fail(where, "the mesh {} has no axis {}", str(mesh), axis);
+}
+
+// The rank's place along the axis.
+inline int coordinate(const NamedMesh& mesh, int rank, char axis, Where where = Where::current()) {
+  int stride = 1;
+  for (const MeshAxis& each : mesh.axes) {
+    if (each.name == axis) return rank / stride % each.size;
+    stride *= each.size;
+  }
+  fail(where, "the mesh {} has no axis {}", str(mesh), axis);
+}
+
+// The product of these axes' sizes; 1 for none.
+inline int axes_size(const NamedMesh& mesh, std::string_view axes, Where where = Where::current()) {
+  int product = 1;
+  for (const char axis : axes) product *= axis_size(mesh, axis, where);
+  return product;
+}
 
 // Numbers begin to end - 1 of a dim; and a part of a tensor: a range of each dim.
 struct IndexRange {
@@ -82,62 +113,8 @@ struct IndexRange {
 };
 using Box = std::vector<IndexRange>;
 
-// "X 4, Y 8, Z 2", with or without braces. Errors: two axes of one name, a size below 1.
-YOTTA_API NamedMesh parse_mesh(std::string_view text, Where where = Where::current());
-// "[I_XY, J]{U_Z}"; a name in front, as in "A[I_X, J]", is passed over. Errors: what cannot be
-// read; an axis that the mesh lacks; an axis that stands twice, with the reason.
-YOTTA_API Spread parse_spread(std::string_view text, const NamedMesh& mesh,
-                              Where where = Where::current());
-// "{X 4, Y 8, Z 2}" and "[I_XY, J]{U_Z}": what the two above read.
-YOTTA_API std::string str(const NamedMesh& mesh);
-YOTTA_API std::string str(const Spread& spread);
-
-// Throws unless every axis is the mesh's and stands at most once.
-YOTTA_API void expect_spread(const Spread& spread, const NamedMesh& mesh,
-                             Where where = Where::current());
-// Throws if it is unreduced.
-YOTTA_API void expect_summed(const Spread& spread, Where where = Where::current());
-
-// All axes that cut a dim: "XY" of [I_X, J_Y].
-YOTTA_API std::string cutting_axes(const Spread& spread);
-// The axes that stand in `axes` and not in `taken`, in the order of `axes`.
-YOTTA_API std::string without(const std::string& axes, const std::string& taken);
-// The axes that stand in both, in the order of `axes`.
-YOTTA_API std::string common(const std::string& axes, const std::string& others);
-// The ranks that hold the same numbers: the sizes of the axes that stand nowhere, multiplied.
-YOTTA_API int copies_of(const Spread& spread, const NamedMesh& mesh);
-// [I_X, J_Y] as [J_Y, I_X].
-YOTTA_API Spread transposed(const Spread& spread);
-
-#if YOTTA_BODIES_OF(sharding)
-int ranks_of(const NamedMesh& mesh) {
-  int product = 1;
-  for (const MeshAxis& axis : mesh.axes) product *= axis.size;
-  return product;
-}
-
-int axis_size(const NamedMesh& mesh, char axis, Where where) {
-  for (const MeshAxis& each : mesh.axes)
-    if (each.name == axis) return each.size;
-  fail(where, "the mesh {} has no axis {}", str(mesh), axis);
-}
-
-int coordinate(const NamedMesh& mesh, int rank, char axis, Where where) {
-  int stride = 1;
-  for (const MeshAxis& each : mesh.axes) {
-    if (each.name == axis) return rank / stride % each.size;
-    stride *= each.size;
-  }
-  fail(where, "the mesh {} has no axis {}", str(mesh), axis);
-}
-
-int axes_size(const NamedMesh& mesh, std::string_view axes, Where where) {
-  int product = 1;
-  for (const char axis : axes) product *= axis_size(mesh, axis, where);
-  return product;
-}
-
 namespace detail {
+
 // Reads a text from left to right. Spaces count for nothing.
 class SpreadReader {
  public:
@@ -172,13 +149,13 @@ class SpreadReader {
   Where where_;
   size_t at_ = 0;
 };
-
-inline bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 inline bool is_axis(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
 inline bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
 }  // namespace detail
 
-NamedMesh parse_mesh(std::string_view text, Where where) {
+// "X 4, Y 8, Z 2", with or without braces. Errors: two axes of one name, a size below 1.
+inline NamedMesh parse_mesh(std::string_view text, Where where = Where::current()) {
   detail::SpreadReader reader(text, where);
   NamedMesh mesh;
   const bool braces = reader.take('{');
@@ -198,7 +175,35 @@ NamedMesh parse_mesh(std::string_view text, Where where) {
   return mesh;
 }
 
-Spread parse_spread(std::string_view text, const NamedMesh& mesh, Where where) {
+namespace detail {
+
+inline bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+}  // namespace detail
+
+// Throws unless every axis is the mesh's and stands at most once.
+inline void expect_spread(const Spread& spread, const NamedMesh& mesh,
+                          Where where = Where::current()) {
+  std::vector<std::pair<char, std::string>> used;  // an axis, and what it does
+  const auto use = [&](char axis, const std::string& what) {
+    axis_size(mesh, axis, where);
+    for (const auto& [other, before] : used)
+      if (other == axis)
+        fail(where,
+             "{}: axis {} {} and {}. A rank has one place along {}, so it would hold only parts "
+             "with the same number in both: the other parts would be held by no rank",
+             str(spread), axis, before, what, axis);
+    used.emplace_back(axis, what);
+  };
+  for (const SpreadDim& dim : spread.dims)
+    for (const char axis : dim.axes) use(axis, "cuts " + dim.name);
+  for (const char axis : spread.unreduced) use(axis, "is unreduced");
+}
+
+// "[I_XY, J]{U_Z}"; a name in front, as in "A[I_X, J]", is passed over. Errors: what cannot be
+// read; an axis that the mesh lacks; an axis that stands twice, with the reason.
+inline Spread parse_spread(std::string_view text, const NamedMesh& mesh,
+                           Where where = Where::current()) {
   const size_t bracket = text.find('[');
   detail::SpreadReader reader(bracket == text.npos ? text : text.substr(bracket), where);
   Spread spread;
@@ -219,70 +224,43 @@ Spread parse_spread(std::string_view text, const NamedMesh& mesh, Where where) {
   return spread;
 }
 
-std::string str(const NamedMesh& mesh) {
-  std::string text;
-  for (const MeshAxis& axis : mesh.axes)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.name, axis.size);
-  return "{" + text + "}";
-}
-
-std::string str(const Spread& spread) {
-  std::string text;
-  for (const SpreadDim& dim : spread.dims)
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", dim.name, dim.axes.empty() ? "" : "_",
-                        dim.axes);
-  return "[" + text + "]" + (spread.unreduced.empty() ? "" : "{U_" + spread.unreduced + "}");
-}
-
-void expect_summed(const Spread& spread, Where where) {
+// Throws if it is unreduced.
+inline void expect_summed(const Spread& spread, Where where = Where::current()) {
   if (!spread.unreduced.empty())
     fail(where, "{} cannot be multiplied: sum it first, with reduced() or scattered()",
          str(spread));
 }
 
-void expect_spread(const Spread& spread, const NamedMesh& mesh, Where where) {
-  std::vector<std::pair<char, std::string>> used;  // an axis, and what it does
-  const auto use = [&](char axis, const std::string& what) {
-    axis_size(mesh, axis, where);
-    for (const auto& [other, before] : used)
-      if (other == axis)
-        fail(where,
-             "{}: axis {} {} and {}. A rank has one place along {}, so it would hold only parts "
-             "with the same number in both: the other parts would be held by no rank",
-             str(spread), axis, before, what, axis);
-    used.emplace_back(axis, what);
-  };
-  for (const SpreadDim& dim : spread.dims)
-    for (const char axis : dim.axes) use(axis, "cuts " + dim.name);
-  for (const char axis : spread.unreduced) use(axis, "is unreduced");
-}
-
-std::string cutting_axes(const Spread& spread) {
+// All axes that cut a dim: "XY" of [I_X, J_Y].
+inline std::string cutting_axes(const Spread& spread) {
   std::string axes;
   for (const SpreadDim& dim : spread.dims) axes += dim.axes;
   return axes;
 }
 
-std::string without(const std::string& axes, const std::string& taken) {
+// The axes that stand in `axes` and not in `taken`, in the order of `axes`.
+inline std::string without(const std::string& axes, const std::string& taken) {
   std::string left;
   for (const char axis : axes)
     if (taken.find(axis) == taken.npos) left += axis;
   return left;
 }
 
-std::string common(const std::string& axes, const std::string& others) {
+// The axes that stand in both, in the order of `axes`.
+inline std::string common(const std::string& axes, const std::string& others) {
   return without(axes, without(axes, others));
 }
 
-int copies_of(const Spread& spread, const NamedMesh& mesh) {
+// The ranks that hold the same numbers: the sizes of the axes that stand nowhere, multiplied.
+inline int copies_of(const Spread& spread, const NamedMesh& mesh) {
   return ranks_of(mesh) / axes_size(mesh, cutting_axes(spread)) / axes_size(mesh, spread.unreduced);
 }
 
-Spread transposed(const Spread& spread) {
+// [I_X, J_Y] as [J_Y, I_X].
+inline Spread transposed(const Spread& spread) {
   Spread result = spread;
   std::reverse(result.dims.begin(), result.dims.end());
   return result;
 }
-#endif  // YOTTA_BODIES
 
 }  // namespace yotta

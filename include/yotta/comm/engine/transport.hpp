@@ -38,35 +38,12 @@ struct Call {
 };
 
 // "all_reduce of 16 f32, sum"
-YOTTA_API std::string describe_operation(const Call& call);
+std::string describe_operation(const Call& call);
 // "all_reduce of 16 f32, sum, at a.cpp:10"
-YOTTA_API std::string describe(const Call& call);
+std::string describe(const Call& call);
 // Two ranks of a communicator, each with its description of a call, should have made the same one.
-YOTTA_API std::string describe_mismatch(int first, const std::string& its, int second,
-                                        const std::string& other);
-
-#if YOTTA_BODIES_OF(comm)
-std::string describe_operation(const Call& call) {
-  std::string text = call.operation;
-  if (call.count >= 0) text += fmt::format(" of {} {}", call.count, name(call.dtype));
-  if (*call.op != 0) text += fmt::format(", {}", call.op);
-  if (call.root >= 0) text += fmt::format(", root {}", call.root);
-  if (*call.algorithm != 0) text += fmt::format(", {}", call.algorithm);
-  return text;
-}
-
-std::string describe(const Call& call) {
-  return describe_operation(call) + " at " + at(call.where);
-}
-
 std::string describe_mismatch(int first, const std::string& its, int second,
-                              const std::string& other) {
-  return fmt::format(
-      "all ranks of a communicator must call the same collectives in the same order.\n"
-      "  rank {}: {}\n  rank {}: {}",
-      first, its, second, other);
-}
-#endif  // YOTTA_BODIES
+                              const std::string& other);
 
 struct Request {
   enum class Kind : uint8_t { send, recv, meet, native };
@@ -200,3 +177,7 @@ class Transport {
 };
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/engine/impl/transport.ipp"
+#endif

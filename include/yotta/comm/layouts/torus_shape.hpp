@@ -57,7 +57,7 @@ struct TorusShape {
   int64_t piece(int64_t n) const { return (chunk_count(n, ranks(), 0) + rings() - 1) / rings(); }
 
   // Part `part` of the array; what a rank is left with after one ring; after two; ...
-  YOTTA_API TorusCuts cuts(int rank, int part, Data whole) const;
+  TorusCuts cuts(int rank, int part, Data whole) const;
   // What a part holds of a chunk, for n elements in all: nothing, if a short chunk ends before it.
   template <class AnyData>
   AnyData piece_of(AnyData chunk, int part, int64_t n) const {
@@ -65,39 +65,13 @@ struct TorusShape {
                       std::min((part + 1) * piece(n), chunk.count));
   }
   // For each part, room for its pieces of all chunks. Zeros, since padding is added up too.
-  YOTTA_API std::vector<Tensor> buffers(ConstData like) const;
+  std::vector<Tensor> buffers(ConstData like) const;
   // Throws unless `chunk` is as large as a rank's chunk of `all`, of its type and where it is.
-  YOTTA_API void expect_chunk(int rank, ConstData chunk, ConstData all, const char* name,
-                              Where where) const;
+  void expect_chunk(int rank, ConstData chunk, ConstData all, const char* name, Where where) const;
 };
 
-#if YOTTA_BODIES_OF(comm_timed)
-TorusCuts TorusShape::cuts(int rank, int part, Data whole) const {
-  TorusCuts made = {whole};
-  for (int phase = 0; phase < axis_count(); ++phase) {
-    const int r = ring(part, phase);
-    made.push_back(made.back().chunk(place(r, rank), length(r)));
-  }
-  return made;
-}
-
-std::vector<Tensor> TorusShape::buffers(ConstData like) const {
-  const MemoryScope kind(MemoryKind::buffers);
-  const DeviceScope device(like.device);
-  std::vector<Tensor> made;
-  for (int part = 0; part < rings(); ++part)
-    made.push_back(Tensor::zeros({ranks() * piece(like.count)}, like.dtype));
-  return made;
-}
-
-void TorusShape::expect_chunk(int rank, ConstData chunk, ConstData all, const char* name,
-                              Where where) const {
-  const int64_t expected = chunk_count(all.count, ranks(), rank);
-  if (chunk.count != expected || chunk.dtype != all.dtype || chunk.device != all.device)
-    fail(where, "{}, this rank's chunk, has {} {} on {}; expected {} {} on {}", name, chunk.count,
-         yotta::name(chunk.dtype), yotta::name(chunk.device), expected, yotta::name(all.dtype),
-         yotta::name(all.device));
-}
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/layouts/impl/torus_shape.ipp"
+#endif

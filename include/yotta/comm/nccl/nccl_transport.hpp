@@ -29,9 +29,9 @@ namespace yotta {
 class NcclTransport : public Transport {
  public:
   // All ranks of `inner` make one together. `timeout`: seconds that the host may wait for its GPU.
-  YOTTA_API NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
-                          double timeout = 600, Where where = Where::current());
-  YOTTA_API ~NcclTransport() override;
+  NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
+                double timeout = 600, Where where = Where::current());
+  ~NcclTransport() override;
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
 
@@ -216,19 +216,8 @@ class NcclTransport : public Transport {
   std::vector<Waiting> strands_;
 };
 
-#if YOTTA_BODIES_OF(transports)
-
-NcclTransport::NcclTransport(std::shared_ptr<Transport> inner, std::shared_ptr<NcclLibrary> nccl,
-                             double timeout, Where where)
-    : inner_(std::move(inner)),
-      timeout_(timeout),
-      bootstrap_(std::make_shared<NcclBootstrap>(inner_)),
-      lanes_(inner_->rank(), bootstrap_, std::move(nccl), where),
-      messages_(inner_->rank(), inner_->size(), bootstrap_, lanes_) {
-  for (int r = 0; r < inner_->size(); ++r) groups_[0].members.push_back(r);
-}
-NcclTransport::~NcclTransport() { lanes_.leave_all(inner_->failed()); }
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/nccl/impl/nccl_transport.ipp"
+#endif

@@ -38,20 +38,20 @@ class WallClock : public CostSink {
   // start: the same for all ranks of a run.
   WallClock(int rank, Time start) : rank_(rank), start_(start) {}
 
-  YOTTA_API void op(const OpCost& cost) override;
-  YOTTA_API EventStamp send(const MessageCost& m) override;
-  YOTTA_API void receive(const MessageCost& m, const EventStamp& travel) override;
-  YOTTA_API EventStamp now(int lane) override;
-  YOTTA_API void wait(int lane, const EventStamp& done) override;
+  void op(const OpCost& cost) override;
+  EventStamp send(const MessageCost& m) override;
+  void receive(const MessageCost& m, const EventStamp& travel) override;
+  EventStamp now(int lane) override;
+  void wait(int lane, const EventStamp& done) override;
   bool is_virtual() const override { return false; }
 
   // Call it once, when the rank's code has ended: its events, in the order in which they began.
-  YOTTA_API std::vector<TraceEvent> take_events();
+  std::vector<TraceEvent> take_events();
   const LaneNames& lane_names() const { return lane_names_; }
 
  private:
-  YOTTA_API double end_op();
-  YOTTA_API EventId record(const TraceEvent& event);
+  double end_op();
+  EventId record(const TraceEvent& event);
 
   int rank_;
   Time start_;
@@ -65,8 +65,8 @@ class WallClock : public CostSink {
 class Recorder : public RunObserver {
  public:
   // No cluster: the wall clock.
-  YOTTA_API explicit Recorder(std::optional<Cluster> cluster = {});
-  YOTTA_API ~Recorder() override;
+  explicit Recorder(std::optional<Cluster> cluster = {});
+  ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -75,9 +75,9 @@ class Recorder : public RunObserver {
   const std::string& machine() const { return machine_; }  // that timed it; empty: this computer
 
   // RunObserver
-  YOTTA_API CostSink* clock(int rank) override;
-  YOTTA_API void ended() override;
-  YOTTA_API void timed(const Trace& trace, const std::string& machine) override;
+  CostSink* clock(int rank) override;
+  void ended() override;
+  void timed(const Trace& trace, const std::string& machine) override;
 
  private:
   std::optional<Cluster> cluster_;
@@ -89,112 +89,8 @@ class Recorder : public RunObserver {
   int runs_ = 0;
 };
 
-#if YOTTA_BODIES_OF(comm_timed)
-void WallClock::op(const OpCost& cost) {
-  const double begin = end_op();
-  last_ = record(op_event(cost, kept(cost.name), begin, begin, last_));
-  is_computing_ = true;
-}
-
-EventStamp WallClock::send(const MessageCost& m) {
-  const double begin = end_op();
-  lane_names_[m.lane].insert(m.communicator);
-  const EventId id =
-      record({EventKind::send, m.lane, begin, begin, kept(m.label), last_, m.peer, m.bytes});
-  return {begin, begin, id.rank, id.index};
-}
-
-void WallClock::receive(const MessageCost& m, const EventStamp& travel) {
-  const double end = end_op();
-  lane_names_[m.lane].insert(m.communicator);
-  const EventId sent{travel.rank, travel.event};
-  arrived_ =
-      record({EventKind::recv, m.lane, travel.begin, end, kept(m.label), sent, m.peer, m.bytes});
-}
-
-EventStamp WallClock::now(int lane) {
-  const double time = end_op();
-  const EventId by = lane == compute_lane ? last_ : arrived_;
-  return {time, time, by.rank, by.index};
-}
-
-// The rank's own code goes on after a wait: it has been idle since its last op or wait.
-void WallClock::wait(int lane, const EventStamp& done) {
-  const double end = end_op();
-  if (lane != compute_lane || end <= idle_since_) return;
-  const EventId cause = done.rank >= 0 ? EventId{done.rank, done.event} : last_;
-  last_ = record({EventKind::wait, compute_lane, idle_since_, end, "wait", cause});
-  idle_since_ = end;
-}
-
-std::vector<TraceEvent> WallClock::take_events() {
-  end_op();
-  return std::move(events_);
-}
-
-// The op that was being computed, if any, ends now.
-double WallClock::end_op() {
-  const double now =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  if (!is_computing_) return now;
-  events_[static_cast<size_t>(last_.index)].end = now;
-  is_computing_ = false;
-  idle_since_ = now;
-  return now;
-}
-
-EventId WallClock::record(const TraceEvent& event) {
-  events_.push_back(event);
-  return {rank_, static_cast<int>(events_.size()) - 1};
-}
-
-Recorder::Recorder(std::optional<Cluster> cluster) : cluster_(std::move(cluster)) {
-  run_observer() = this;
-}
-Recorder::~Recorder() { run_observer() = nullptr; }
-
-CostSink* Recorder::clock(int rank) {
-  if (rank == 0) {
-    virtual_.clear();
-    wall_.clear();
-    start_ = std::chrono::steady_clock::now();
-  }
-  if (!cluster_) return wall_.emplace_back(std::make_unique<WallClock>(rank, start_)).get();
-  if (rank >= cluster_->size())
-    fail(Where::current(),
-         "{} has {} chips, too few for a rank {}; take a larger machine or fewer ranks",
-         cluster_->name, cluster_->size(), rank);
-  return virtual_
-      .emplace_back(std::make_unique<VirtualClock>(*cluster_, rank, recording_options({})))
-      .get();
-}
-
-void Recorder::ended() {
-  Trace recorded;
-  const auto add = [&](auto& clock) {
-    recorded.ranks.push_back(clock->take_events());
-    recorded.lanes.push_back(clock->lane_names());
-  };
-  for (const std::unique_ptr<WallClock>& clock : wall_) add(clock);
-  for (const std::unique_ptr<VirtualClock>& clock : virtual_) add(clock);
-  if (cluster_) return timed(finished_trace(std::move(recorded), *cluster_, {}), cluster_->name);
-  timed(collect_trace(std::move(recorded)), "");
-}
-
-namespace detail {
-inline size_t event_count(const Trace& trace) {
-  size_t count = 0;
-  for (const std::vector<TraceEvent>& rank : trace.ranks) count += rank.size();
-  return count;
-}
-}  // namespace detail
-
-void Recorder::timed(const Trace& trace, const std::string& machine) {
-  ++runs_;
-  if (detail::event_count(trace) <= detail::event_count(largest_)) return;
-  largest_ = trace;
-  machine_ = machine;
-}
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/recording/impl/recorder.ipp"
+#endif

@@ -52,9 +52,9 @@ inline bool fits(const TcpFrame& header, const Request& recv) {
 class TcpTransport : public Transport, private TcpReceiver {
  public:
   // The first `size` processes make one together, for their run number `world`.
-  YOTTA_API TcpTransport(std::shared_ptr<TcpMesh> mesh, int size, int32_t world,
-                         const TcpOptions& options = {});
-  YOTTA_API ~TcpTransport() override;
+  TcpTransport(std::shared_ptr<TcpMesh> mesh, int size, int32_t world,
+               const TcpOptions& options = {});
+  ~TcpTransport() override;
   int rank() const override { return state_.rank; }
   int size() const override { return size_; }
 
@@ -311,24 +311,8 @@ class TcpTransport : public Transport, private TcpReceiver {
   std::set<int> ended_;                       // ranks whose code has ended
 };
 
-#if YOTTA_BODIES_OF(transports)
-
-TcpTransport::TcpTransport(std::shared_ptr<TcpMesh> mesh, int size, int32_t world,
-                           const TcpOptions& options)
-    : options_(options),
-      mesh_(std::move(mesh)),
-      size_(size),
-      world_(world),
-      control_plane_(mesh_->rank(), size, [this](int to, int kind, const std::string& text) {
-        mesh_->send(to, frame(TcpFrame::Kind::control, kind), text);
-      }) {
-  state_.rank = mesh_->rank();
-  state_.groups.emplace_back().members.resize(static_cast<size_t>(size));
-  std::iota(state_.groups[0].members.begin(), state_.groups[0].members.end(), 0);
-  mesh_->attach(world, this);
-}
-TcpTransport::~TcpTransport() { mesh_->detach(this); }
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/tcp/impl/tcp_transport.ipp"
+#endif

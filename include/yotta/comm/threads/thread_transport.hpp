@@ -236,8 +236,8 @@ class ThreadWorld {
 // The transport of one rank.
 class ThreadTransport : public Transport {
  public:
-  YOTTA_API ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank);
-  YOTTA_API ~ThreadTransport() override;
+  ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank);
+  ~ThreadTransport() override;
   int rank() const override { return rank_; }
   int size() const override { return world_->size(); }
 
@@ -275,12 +275,8 @@ class ThreadTransport : public Transport {
   int rank_;
 };
 
-#if YOTTA_BODIES_OF(comm)
-
-ThreadTransport::ThreadTransport(std::shared_ptr<ThreadWorld> world, int rank)
-    : world_(std::move(world)), rank_(rank) {}
-ThreadTransport::~ThreadTransport() = default;
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/comm/threads/impl/thread_transport.ipp"
+#endif

@@ -42,17 +42,17 @@ class BlockCache {
     static BlockCache* cache = new BlockCache(true);
     return *cache;
   }
-  YOTTA_API explicit BlockCache(bool large_pages = false);
-  YOTTA_API ~BlockCache();
+  explicit BlockCache(bool large_pages = false);
+  ~BlockCache();
 
-  YOTTA_API void* take(int64_t bytes);
-  YOTTA_API void give(void* block, int64_t bytes);
+  void* take(int64_t bytes);
+  void give(void* block, int64_t bytes);
 
   // From now on each block that is given goes back to the system, in all caches.
   static void keep_nothing() { keeps_ = false; }
 
   // Hand every free block back to the system.
-  YOTTA_API void release();
+  void release();
 
   static constexpr int64_t rounded(int64_t bytes) {
     const int64_t power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes | 1)));
@@ -80,41 +80,8 @@ class BlockCache {
   std::map<int64_t, std::vector<void*>> bins_;
 };
 
-#if YOTTA_BODIES_OF(core)
-BlockCache::BlockCache(bool large_pages) : large_pages_(large_pages) {}
-BlockCache::~BlockCache() { release(); }
-
-void* BlockCache::take(int64_t bytes) {
-  const int64_t size = rounded(bytes);
-  {
-    const std::lock_guard lock(mutex_);
-    std::vector<void*>& bin = bins_[size];
-    if (!bin.empty()) {
-      void* block = bin.back();
-      bin.pop_back();
-      return block;
-    }
-  }
-  try {
-    return allocate(size);
-  } catch (const std::bad_alloc&) {  // without what lies here unused there may be enough
-    release();
-    return allocate(size);
-  }
-}
-
-void BlockCache::give(void* block, int64_t bytes) {
-  if (YOTTA_ASAN || !keeps_) return free_block(block, rounded(bytes));
-  const std::lock_guard lock(mutex_);
-  bins_[rounded(bytes)].push_back(block);
-}
-
-void BlockCache::release() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [size, bin] : bins_)
-    for (void* block : bin) free_block(block, size);
-  bins_.clear();
-}
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/cpu/impl/block_cache.ipp"
+#endif

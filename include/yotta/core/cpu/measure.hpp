@@ -43,41 +43,16 @@ double shortest_seconds(double seconds_budget, Body&& body) {
 }
 
 // The best f32 matmul rate of `threads` threads, in GFLOP/s, on squares of `size`.
-YOTTA_API double measure_matmul_gflops(int threads, double seconds_budget = 0.5,
-                                       int64_t size = 1024);
+double measure_matmul_gflops(int threads, double seconds_budget = 0.5, int64_t size = 1024);
 
 // The best rate of x = y + 3 z over three arrays much larger than a core's caches, in GB/s: two
 // reads and one write per element (the line that a write first fetches is not counted, as in
 // STREAM).
-YOTTA_API double measure_memory_gbps(int threads, double seconds_budget = 0.5,
-                                     int64_t array_bytes = int64_t{64} << 20);
-
-#if YOTTA_BODIES_OF(core)
-
-double measure_matmul_gflops(int threads, double seconds_budget, int64_t size) {
-  std::vector<float> a(static_cast<size_t>(size * size), 1.0f), b(a), c(a);
-  const double seconds = shortest_seconds(seconds_budget, [&] {
-    matmul(row_major(a.data(), size, size), row_major(b.data(), size, size),
-           row_major(c.data(), size, size), Into::overwrite, threads);
-  });
-  return matmul_flops(size, size, size) / seconds * 1e-9;
-}
-
-double measure_memory_gbps(int threads, double seconds_budget, int64_t array_bytes) {
-  const int64_t count = array_bytes / static_cast<int64_t>(sizeof(float));
-  std::vector<float> x(static_cast<size_t>(count), 1.0f), y(x), z(x);
-  RankContext rank;
-  rank.threads = threads;
-  const ContextScope scope(rank);
-  const double seconds = shortest_seconds(seconds_budget, [&] {
-    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        x[static_cast<size_t>(i)] = y[static_cast<size_t>(i)] + 3.0f * z[static_cast<size_t>(i)];
-    });
-  });
-  return 3.0 * static_cast<double>(count) * sizeof(float) / seconds * 1e-9;
-}
-
-#endif  // YOTTA_BODIES
+double measure_memory_gbps(int threads, double seconds_budget = 0.5,
+                           int64_t array_bytes = int64_t{64} << 20);
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/cpu/impl/measure.ipp"
+#endif

@@ -28,18 +28,11 @@
 
 #include "yotta/core/system/build.hpp"
 
-#if YOTTA_BODIES_OF(core)
-#include <chrono>
-#include <system_error>
-#include <thread>
-#include <utility>
-#endif  // YOTTA_BODIES
-
 namespace yotta {
 
 class ThreadPool {
  public:
-  YOTTA_API static ThreadPool& instance();
+  static ThreadPool& instance();
 
   // Runs work(0) here and work(1) to work(threads - 1) on helpers that are free; returns when all
   // who came are done.
@@ -63,13 +56,13 @@ class ThreadPool {
     Job* next = nullptr;        // jobs of other callers, older
   };
 
-  YOTTA_API void post(Job& job);
-  YOTTA_API void close(Job& job);
+  void post(Job& job);
+  void close(Job& job);
   // A job with room, joined; null if there is none. Under mutex_.
-  YOTTA_API Job* join(int& index);
-  [[noreturn]] YOTTA_API void help();
+  Job* join(int& index);
+  [[noreturn]] void help();
   // Until another job is posted: first awake but giving way to everybody, then asleep.
-  YOTTA_API void rest(uint64_t seen);
+  void rest(uint64_t seen);
 
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -79,78 +72,8 @@ class ThreadPool {
   std::atomic<uint64_t> posted_{0};
 };
 
-#if YOTTA_BODIES_OF(core)
-
-ThreadPool& ThreadPool::instance() {
-  // Never destroyed: helpers sleep on its members until the process ends.
-  static ThreadPool* pool = new ThreadPool;
-  return *pool;
-}
-
-void ThreadPool::post(Job& job) {
-  const std::lock_guard lock(mutex_);
-  job.next = std::exchange(jobs_, &job);
-  int wanted = 0;
-  for (const Job* open = jobs_; open != nullptr; open = open->next) wanted += open->threads - 1;
-  try {
-    for (; helpers_ < wanted; ++helpers_) std::thread([this] { help(); }).detach();
-  } catch (const std::system_error&) {
-    // The system gives no more threads: those there are, and the caller, do the work.
-  }
-  posted_.fetch_add(1, std::memory_order_release);
-  if (sleeping_ > 0) wake_.notify_all();
-}
-
-void ThreadPool::close(Job& job) {
-  {
-    const std::lock_guard lock(mutex_);
-    Job** link = &jobs_;
-    while (*link != &job) link = &(*link)->next;
-    *link = job.next;
-  }
-  while (job.busy.load(std::memory_order_acquire) > 0) std::this_thread::yield();
-}
-
-auto ThreadPool::join(int& index) -> Job* {
-  for (Job* job = jobs_; job != nullptr; job = job->next)
-    if (job->joined < job->threads) {
-      index = job->joined++;
-      job->busy.fetch_add(1, std::memory_order_relaxed);
-      return job;
-    }
-  return nullptr;
-}
-
-[[noreturn]] void ThreadPool::help() {
-  for (;;) {
-    int index = 0;
-    Job* job = nullptr;
-    const uint64_t seen = posted_.load(std::memory_order_acquire);
-    {
-      const std::lock_guard lock(mutex_);
-      job = join(index);
-    }
-    if (job == nullptr) {
-      rest(seen);
-      continue;
-    }
-    job->call(job->work, index);
-    job->busy.fetch_sub(1, std::memory_order_release);
-  }
-}
-
-void ThreadPool::rest(uint64_t seen) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-  while (std::chrono::steady_clock::now() < until) {
-    if (posted_.load(std::memory_order_acquire) != seen) return;
-    std::this_thread::yield();
-  }
-  std::unique_lock lock(mutex_);
-  ++sleeping_;
-  wake_.wait(lock, [&] { return posted_.load(std::memory_order_relaxed) != seen; });
-  --sleeping_;
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/cpu/impl/thread_pool.ipp"
+#endif

@@ -48,9 +48,9 @@ class Accelerator {
 };
 
 // The one of this process; null: there is none, and why.
-YOTTA_API Accelerator*& accelerator();
-YOTTA_API std::string& why_no_accelerator();
-YOTTA_API Accelerator& accelerator_or_fail(Where where);
+Accelerator*& accelerator();
+std::string& why_no_accelerator();
+Accelerator& accelerator_or_fail(Where where);
 
 // How many neighbouring numbers a body works on at once: in a kernel one a thread, on the CPU a
 // register full (nn/cpu/vectors.hpp).
@@ -73,22 +73,8 @@ void run_kernel(const char* operation, const Body& body, int64_t items, Where wh
   KernelOf<Body>::launch(body, items, where);
 }
 
-#if YOTTA_BODIES_OF(core)
-
-Accelerator*& accelerator() {
-  static Accelerator* one = nullptr;
-  return one;
-}
-std::string& why_no_accelerator() {
-  static std::string why = "this build has no CUDA tensors";
-  return why;
-}
-Accelerator& accelerator_or_fail(Where where) {
-  if (accelerator() == nullptr)
-    fail(where, "{}; use Device::cpu or Device::meta", why_no_accelerator());
-  return *accelerator();
-}
-
-#endif  // YOTTA_BODIES
-
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/core/system/impl/accelerator.ipp"
+#endif

@@ -4,31 +4,34 @@
 //
 //     header-only    #include a header, and that is all: every function is inline
 //     compiled       YOTTA_COMPILED is defined, and the program is linked with yotta::compiled,
-//                    which holds the bodies: a file that includes a header sees declarations only,
-//                    and compiles in a fraction of the time
+//                    which holds the bodies of what is machinery: a file that includes such a
+//                    header sees declarations only, and compiles in a fraction of the time
 //
-// A header that takes part declares its functions and then gives their bodies:
+// A header that takes part only declares; its bodies stand in the folder impl/ beside it:
 //
-//     YOTTA_API Tensor softmax(const Tensor& x, Where where = Where::current());
+//     // nn/softmax.hpp
+//     Tensor softmax(const Tensor& x, Where where = Where::current());
 //
-//     #if YOTTA_BODIES_OF(nn)
-//     Tensor softmax(const Tensor& x, Where where) { ... }
-//     #endif  // YOTTA_BODIES
+//     #ifndef YOTTA_COMPILED
+//     #include "yotta/nn/impl/softmax.ipp"
+//     #endif
 //
-// cmake/compiled/nn.cpp is compiled with YOTTA_COMPILING_nn, so it sees the bodies of nn/ and of
-// everything else the declarations. Types that nearly every signature names live in the inline
-// namespace YOTTA_FORM, so that files of both forms do not link into one program.
+//     // nn/impl/softmax.ipp
+//     YOTTA_INLINE Tensor softmax(const Tensor& x, Where where) { ... }
+//
+// The files of cmake/compiled/ include the .ipp files of yotta::compiled. A function that is
+// declared plainly and defined `inline` later is inline, so that declarations need no mark. Types
+// that nearly every signature names live in the inline namespace YOTTA_FORM, so that files of both
+// forms do not link into one program.
 // YOTTA_ASAN and YOTTA_TSAN, 0 or 1: which sanitizer this build runs under.
 #pragma once
 
 #if defined(YOTTA_COMPILED)
-#define YOTTA_API
+#define YOTTA_INLINE
 #define YOTTA_FORM compiled_form
-#define YOTTA_BODIES_OF(unit) (YOTTA_COMPILING_##unit + 0)
 #else
-#define YOTTA_API inline
+#define YOTTA_INLINE inline
 #define YOTTA_FORM header_only_form
-#define YOTTA_BODIES_OF(unit) 1
 #endif
 
 #if defined(__has_feature)  // clang

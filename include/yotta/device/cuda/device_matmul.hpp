@@ -3,11 +3,11 @@
 //     op (g++) ──► device_matmul()(a, b, c, into) ──► cuBLAS         cublas_matmul.hpp, the default
 //                                                └──► the course's  strided_matmul.hpp, on request
 //
-// A DeviceMatrix is a MatrixView (core/matmul_ladder.hpp) whose type is known at run time only.
+// A DeviceMatrix is a MatrixView (core/matrix_view.hpp) whose type is known at run time only.
 #pragma once
 
 #include "yotta/core/dtype.hpp"
-#include "yotta/core/matmul_ladder.hpp"
+#include "yotta/core/matrix_view.hpp"
 #include "yotta/core/system/accelerator.hpp"
 
 namespace yotta {

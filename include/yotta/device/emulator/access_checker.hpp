@@ -256,8 +256,8 @@ class UncheckedScope {
 };
 
 // Defined in scheduler.hpp.
-[[noreturn]] YOTTA_API void stop_lane(std::function<std::string()> explain);
-YOTTA_UNSEEN YOTTA_API void pause_lane();
+[[noreturn]] void stop_lane(std::function<std::string()> explain);
+YOTTA_UNSEEN void pause_lane();
 
 class AccessChecker {
  public:

@@ -82,31 +82,29 @@ namespace emulator {
 #if defined(YOTTA_CHECKED)
 #define YOTTA_ASK_ONCE YOTTA_UNSEEN YOTTA_CALLED __attribute__((const))
 #else
-#define YOTTA_ASK_ONCE __attribute__((const)) YOTTA_API
+#define YOTTA_ASK_ONCE __attribute__((const))
 #endif
 YOTTA_ASK_ONCE const uint3& thread_index();
 YOTTA_ASK_ONCE const uint3& block_index();
 YOTTA_ASK_ONCE const dim3& block_size();
 YOTTA_ASK_ONCE const dim3& grid_size();
 YOTTA_ASK_ONCE int lane_index();  // in its warp
-YOTTA_API std::byte* dynamic_shared_memory();
+std::byte* dynamic_shared_memory();
 
 // ---- Instructions of a warp ----
 using Lanes = void* const (&)[32];
 
 // Throws an error of the lane that runs.
-[[noreturn]] YOTTA_API void refuse(Where where, const std::string& why);
+[[noreturn]] void refuse(Where where, const std::string& why);
 
 // All lanes of `mask` meet; run(the 32 pointers) is called once. Then all go on.
-YOTTA_API void warp_rendezvous(const char* name, uint32_t mask, void* mine, void (*run)(Lanes),
-                               Where where);
+void warp_rendezvous(const char* name, uint32_t mask, void* mine, void (*run)(Lanes), Where where);
 
 // Checks that all 32 lanes have arrived at an instruction of the whole warp, and counts it.
-YOTTA_API void begin_whole_warp(const char* name, int present, Where where);
+void begin_whole_warp(const char* name, int present, Where where);
 
 // The value (as bits) that lane `source` brought.
-YOTTA_API uint64_t shuffle_bits(const char* name, uint32_t mask, uint64_t bits, int source,
-                                Where where);
+uint64_t shuffle_bits(const char* name, uint32_t mask, uint64_t bits, int source, Where where);
 template <class T>
 YOTTA_UNSEEN T shuffle(const char* name, uint32_t mask, T value, int source, Where where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "shuffles move up to 8 bytes");
@@ -125,26 +123,26 @@ constexpr int source_in_group(int lane, int source, int width) {
 }
 
 // All lanes' predicates as a mask.
-YOTTA_API uint32_t ballot(const char* name, uint32_t mask, bool predicate, Where where);
+uint32_t ballot(const char* name, uint32_t mask, bool predicate, Where where);
 
 // ---- Reports of wrapped instructions ----
 #if defined(YOTTA_CHECKED)
 
 // The lane that runs reads, writes or changes `bytes` of shared or global memory in one access.
-YOTTA_API void note_read(const void* from, size_t bytes, Where where);
-YOTTA_API void note_write(const void* to, size_t bytes, Where where);
-YOTTA_API void note_atomic(const void* at, size_t bytes, Where where);
+void note_read(const void* from, size_t bytes, Where where);
+void note_write(const void* to, size_t bytes, Where where);
+void note_atomic(const void* at, size_t bytes, Where where);
 // One phase of an instruction of the whole warp, from its run(): lane lanes[i] reads `bytes` at
 // addresses[i] of shared memory. Counted as one request.
-YOTTA_API void note_read_group(const void* const* addresses, const int* lanes, int count,
-                               size_t bytes, Where where);
+void note_read_group(const void* const* addresses, const int* lanes, int count, size_t bytes,
+                     Where where);
 // Shared memory that a cp.async of this lane will fill: nobody may read or write it before the copy
 // ends.
-YOTTA_API void note_copy_begins(void* to, size_t bytes, Where where);
-YOTTA_API void note_copy_ends(void* to, size_t bytes, Where where);
+void note_copy_begins(void* to, size_t bytes, Where where);
+void note_copy_ends(void* to, size_t bytes, Where where);
 // One instruction of the warp, by name; floating-point operations of a line.
-YOTTA_API void count_instruction(const char* name, Where where);
-YOTTA_API void count_flops(int64_t flops, Where where);
+void count_instruction(const char* name, Where where);
+void count_flops(int64_t flops, Where where);
 
 #else
 
@@ -198,22 +196,21 @@ YOTTA_UNSEEN void whole_warp(const char* name, const Operands& operands,
 inline namespace YOTTA_DEVICE_BUILD {
 
 // The barrier of a block.
-YOTTA_API void __syncthreads(yotta::Where where = yotta::Where::current());
+void __syncthreads(yotta::Where where = yotta::Where::current());
 // The same, and tells every thread how many brought a predicate that is not zero, whether all did,
 // whether any did.
-YOTTA_API int __syncthreads_count(int predicate, yotta::Where where = yotta::Where::current());
-YOTTA_API int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current());
-YOTTA_API int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current());
+int __syncthreads_count(int predicate, yotta::Where where = yotta::Where::current());
+int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current());
+int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current());
 
 // Others see what this thread wrote before it no later than what it writes afterwards; here all see
 // everything at once.
-YOTTA_API void __threadfence();
+void __threadfence();
 inline void __threadfence_block() {}
 inline void __threadfence_system() { __threadfence(); }
 
 // The lanes of the mask wait for each other, and see what the others wrote before.
-YOTTA_API void __syncwarp(unsigned mask = 0xffffffffu,
-                          yotta::Where where = yotta::Where::current());
+void __syncwarp(unsigned mask = 0xffffffffu, yotta::Where where = yotta::Where::current());
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
@@ -246,221 +243,14 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
   return yotta::emulator::shuffle("__shfl_xor_sync()", mask, value, source, where);
 }
 
-YOTTA_API unsigned __ballot_sync(unsigned mask, int predicate,
-                                 yotta::Where where = yotta::Where::current());
-YOTTA_API int __any_sync(unsigned mask, int predicate,
-                         yotta::Where where = yotta::Where::current());
+unsigned __ballot_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current());
+int __any_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current());
 // True if the predicate of every lane that takes part is not zero.
-YOTTA_API int __all_sync(unsigned mask, int predicate,
-                         yotta::Where where = yotta::Where::current());
+int __all_sync(unsigned mask, int predicate, yotta::Where where = yotta::Where::current());
 
 }  // namespace YOTTA_DEVICE_BUILD
 
-#if YOTTA_DEVICE_BODIES
-
-#include "yotta/device/emulator/scheduler.hpp"
-
-namespace yotta {
-inline namespace YOTTA_DEVICE_BUILD {
-namespace emulator {
-
-const uint3& thread_index() { return this_lane->thread; }
-const uint3& block_index() { return this_lane->block_index; }
-const dim3& block_size() { return this_lane->block_size; }
-const dim3& grid_size() { return this_lane->grid_size; }
-int lane_index() { return this_lane->index % 32; }
-
-std::byte* dynamic_shared_memory() {
-  const UncheckedScope unchecked;
-  return this_lane->block->dynamic_shared();
-}
-
-void refuse(Where where, const std::string& why) {
-  const Lane& self = *this_lane;
-  fail_as<KernelError>(self.block->task().where, "{}: block {}, thread {}: {}", at(where),
-                       text(self.block_index), text(self.thread), why);
-}
-
-void warp_rendezvous(const char* name, uint32_t mask, void* mine, void (*run)(Lanes), Where where) {
-  const UncheckedScope unchecked;
-  const int lane = this_lane->index % 32;
-  if ((mask >> lane & 1) == 0)
-    refuse(where, fmt::format("{} is executed by lane {}, which its mask {:#010x} does not name. "
-                              "Compute the mask before the branch, with __ballot_sync(), or use "
-                              "0xffffffff outside of any branch",
-                              name, lane, mask));
-  this_lane->block->warp_call({name, mask, mine, run}, where);
-}
-
-void begin_whole_warp(const char* name, int present, Where where) {
-  if (present < 32)
-    refuse(where, fmt::format("{} needs all 32 lanes of the warp, and {} have returned or do not "
-                              "exist. Let all lanes call it, those outside of the matrix with "
-                              "zeros; launch blocks of 32 threads or multiples",
-                              name, 32 - present));
-  count_instruction(name, where);
-}
-
-// What a lane brings to a shuffle, and what it takes home.
-struct Shuffle {
-  uint64_t bits;
-  int source;             // the lane whose value it wants
-  bool inactive = false;  // the result: that lane is not there
-};
-
-uint64_t shuffle_bits(const char* name, uint32_t mask, uint64_t bits, int source, Where where) {
-  const UncheckedScope unchecked;
-  Shuffle mine{bits, source};
-  const auto run = [](Lanes lanes) {
-    uint64_t brought[32] = {};
-    for (int i = 0; i < 32; ++i)
-      if (lanes[i] != nullptr) brought[i] = static_cast<Shuffle*>(lanes[i])->bits;
-    for (void* const lane : lanes) {
-      if (lane == nullptr) continue;
-      auto& each = *static_cast<Shuffle*>(lane);
-      each.inactive = lanes[each.source] == nullptr;
-      if (!each.inactive) each.bits = brought[each.source];
-    }
-  };
-  warp_rendezvous(name, mask, &mine, run, where);
-  if (mine.inactive)
-    refuse(where, fmt::format("{} reads from lane {}, which is inactive: it has returned, does not "
-                              "exist, or is not in the mask {:#010x}. Let all lanes take part and "
-                              "give those without data a neutral value",
-                              name, source, mask));
-  return mine.bits;
-}
-
-uint32_t ballot(const char* name, uint32_t mask, bool predicate, Where where) {
-  const UncheckedScope unchecked;
-  struct Vote {
-    bool predicate;
-    uint32_t all;
-  } mine{predicate, 0};
-  const auto run = [](Lanes lanes) {
-    uint32_t all = 0;
-    for (int i = 0; i < 32; ++i)
-      if (lanes[i] != nullptr && static_cast<Vote*>(lanes[i])->predicate) all |= 1u << i;
-    for (void* const lane : lanes)
-      if (lane != nullptr) static_cast<Vote*>(lane)->all = all;
-  };
-  warp_rendezvous(name, mask, &mine, run, where);
-  return mine.all;
-}
-
-#if defined(YOTTA_CHECKED)
-
-inline void note_access(const void* address, size_t bytes, Access access, Where where) {
-  const UncheckedScope unchecked;
-  AccessChecker& checker = this_lane->block->checker();
-  checker.access(address, bytes, access, checker.site(where));
-}
-
-void note_read(const void* from, size_t bytes, Where where) {
-  note_access(from, bytes, Access::read, where);
-}
-
-void note_write(const void* to, size_t bytes, Where where) {
-  note_access(to, bytes, Access::write, where);
-}
-
-void note_atomic(const void* at, size_t bytes, Where where) {
-  note_access(at, bytes, Access::atomic, where);
-}
-
-void note_read_group(const void* const* addresses, const int* lanes, int count, size_t bytes,
-                     Where where) {
-  Block& block = *this_lane->block;
-  AccessChecker& checker = block.checker();
-  const uint32_t site = checker.site(where);
-  const int first = this_lane->index / 32 * 32;
-  Request request;
-  for (int i = 0; i < count; ++i) {
-    checker.check(block.lane(first + lanes[i]), addresses[i], bytes, Access::read, site, 0);
-    request.addresses[request.lanes++] = reinterpret_cast<uintptr_t>(addresses[i]);
-  }
-  checker.counters().count({0, site, static_cast<uint8_t>(bytes), Access::read, true}, request);
-}
-
-void note_copy_begins(void* to, size_t bytes, Where where) {
-  const UncheckedScope unchecked;
-  AccessChecker& checker = this_lane->block->checker();
-  checker.check(*this_lane, to, bytes, Access::write, checker.site(where), in_flight_mark);
-}
-
-void note_copy_ends(void* to, size_t bytes, Where where) {
-  const UncheckedScope unchecked;
-  AccessChecker& checker = this_lane->block->checker();
-  checker.finish_copy(*this_lane, to, bytes, checker.site(where));
-}
-
-void count_instruction(const char* name, Where) {
-  this_lane->block->checker().counters().count_instruction(name);
-}
-
-void count_flops(int64_t flops, Where where) {
-  AccessChecker& checker = this_lane->block->checker();
-  checker.counters().count_flops(checker.site(where), flops);
-}
-
+#ifndef YOTTA_COMPILED
+#include "yotta/device/emulator/impl/cuda_builtins.ipp"
 #endif
-
-}  // namespace emulator
-}  // namespace YOTTA_DEVICE_BUILD
-}  // namespace yotta
-
-inline namespace YOTTA_DEVICE_BUILD {
-
-void __syncthreads(yotta::Where where) {
-  const yotta::emulator::UncheckedScope unchecked;
-  yotta::emulator::this_lane->block->barrier(0, where);
-}
-
-int __syncthreads_count(int predicate, yotta::Where where) {
-  const yotta::emulator::UncheckedScope unchecked;
-  return yotta::emulator::this_lane->block->barrier(predicate != 0, where);
-}
-
-int __syncthreads_and(int predicate, yotta::Where where) {
-  const yotta::emulator::UncheckedScope unchecked;
-  yotta::emulator::Block& block = *yotta::emulator::this_lane->block;
-  return block.barrier(predicate != 0, where) == block.threads();
-}
-
-int __syncthreads_or(int predicate, yotta::Where where) {
-  return __syncthreads_count(predicate, where) > 0;
-}
-
-void __threadfence() {
-  const yotta::emulator::UncheckedScope unchecked;
-  yotta::emulator::this_lane->block->checker().fence();
-}
-
-void __syncwarp(unsigned mask, yotta::Where where) {
-  const yotta::emulator::UncheckedScope unchecked;
-  char here = 0;
-  const auto meet = [](yotta::emulator::Lanes lanes) {
-    uint32_t met = 0;
-    for (int i = 0; i < 32; ++i) met |= uint32_t{lanes[i] != nullptr} << i;
-    const yotta::emulator::Lane& one = *yotta::emulator::this_lane;
-    one.block->checker().lanes_met(one.index / 32, met);
-  };
-  yotta::emulator::warp_rendezvous("__syncwarp()", mask, &here, meet, where);
-}
-
-unsigned __ballot_sync(unsigned mask, int predicate, yotta::Where where) {
-  return yotta::emulator::ballot("__ballot_sync()", mask, predicate != 0, where);
-}
-
-int __any_sync(unsigned mask, int predicate, yotta::Where where) {
-  return yotta::emulator::ballot("__any_sync()", mask, predicate != 0, where) != 0;
-}
-
-int __all_sync(unsigned mask, int predicate, yotta::Where where) {
-  return yotta::emulator::ballot("__all_sync()", mask, predicate == 0, where) == 0;
-}
-
-}  // namespace YOTTA_DEVICE_BUILD
-
-#endif  // YOTTA_DEVICE_BODIES
 #endif

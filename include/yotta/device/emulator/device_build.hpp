@@ -44,15 +44,6 @@
 #endif
 #endif
 
-// Whether this file compiles the bodies of functions in the build's namespace. Where the library is
-// compiled once, those of the unchecked build lie in cmake/compiled/device.cpp, those of the
-// checked build in cmake/compiled/checked/device.cpp.
-#if YOTTA_BODIES_OF(device) || YOTTA_BODIES_OF(checked)
-#define YOTTA_DEVICE_BODIES 1
-#else
-#define YOTTA_DEVICE_BODIES 0
-#endif
-
 // Functions of the emulator itself: their accesses are not the kernel's.
 #if defined(__clang__)
 #define YOTTA_UNSEEN __attribute__((disable_sanitizer_instrumentation))

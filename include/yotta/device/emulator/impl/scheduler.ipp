@@ -1,0 +1,394 @@
+// The bodies of device/emulator/scheduler.hpp.
+#pragma once
+
+#include "yotta/device/emulator/scheduler.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "yotta/core/context.hpp"
+#include "yotta/core/cpu/thread_pool.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/device/emulator/access_checker.hpp"
+#include "yotta/device/emulator/debug_info.hpp"
+#include "yotta/device/emulator/global_memory.hpp"
+#include "yotta/device/emulator/lanes.hpp"
+#include "yotta/device/emulator/watchdog.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+YOTTA_INLINE EmulatorOptions& emulator_options() {
+  static EmulatorOptions options;
+  return options;
+}
+
+namespace emulator {
+
+// Draws the order in which lanes run: a linear congruential generator, since quality does not
+// matter here.
+class Shuffler {
+ public:
+  explicit Shuffler(uint64_t seed, uint64_t block) : state_(Random(seed, "lanes").bits(block)) {}
+  uint32_t below(uint32_t bound) {
+    state_ = state_ * 1664525u + 1013904223u;
+    return static_cast<uint32_t>((uint64_t{state_} * bound) >> 32);
+  }
+
+ private:
+  uint32_t state_;
+};
+
+class Block {
+ public:
+  Block(const Task& task, Stacks& stacks)
+      : task_(task),
+        dynamic_shared_(task.shared_bytes + 128),
+        checker_(task, dynamic_shared(), stacks),
+        image_(image_of(task.kernel)),
+        watchdog_(task.patience, image_),
+        switch_(stacks) {
+    lanes_.resize(task.size.x * task.size.y * task.size.z);
+    warps_.resize((lanes_.size() + 31) / 32);
+    for (const SharedArray& each : SharedArrays::of(image_).for_kernel(image_, task.kernel))
+      shared_.emplace_back(image_.thread_variables + each.offset, each.bytes);
+    shared_.emplace_back(dynamic_shared_.data(), dynamic_shared_.size());
+  }
+
+  // Runs all threads of one block to their end; throws what stopped one of them.
+  void run(uint64_t number) {
+    checker_.block_starts(number, lanes_);
+    start(number);
+    Shuffler order(task_.seed, number);
+    while (alive_ > 0) {
+      bool paused = false;
+      for (size_t i = warps_.size(); i > 0; --i) {
+        std::swap(warps_[i - 1], warps_[order.below(static_cast<uint32_t>(i))]);
+        if (run_warp(warps_[i - 1], order)) paused = true;
+      }
+      if (alive_ > 0 && !paused) release_barrier();
+    }
+    checker_.block_ends();
+  }
+
+  int threads() const { return static_cast<int>(lanes_.size()); }
+  const Task& task() const { return task_; }
+  Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
+  std::byte* dynamic_shared() { return align(dynamic_shared_.data()); }
+
+  AccessChecker& checker() { return checker_; }
+
+  // Waits for all threads of the block; returns how many of them brought a vote.
+  int barrier(int vote, Where where) {
+    Lane& self = *this_lane;
+    self.vote = vote;
+    suspend(LaneState::at_barrier, where);
+    return votes_;
+  }
+
+  // Waits for the lanes of call.mask; when all have arrived, the call is carried out for all of
+  // them.
+  void warp_call(const WarpCall& call, Where where) {
+    this_lane->call = call;
+    ++lanes_in_;
+    suspend(LaneState::in_warp, where);
+  }
+
+  // Lets the other lanes go first.
+  void pause() { leave(); }
+
+  // A tick of the CPU time, in the middle of whatever the lane does.
+  YOTTA_UNSEEN static void tick(uintptr_t instruction) {
+    Lane* const lane = this_lane;
+    if (lane == nullptr || !in_kernel() || !lane->block->watchdog_.over(instruction)) return;
+    const UncheckedScope unchecked;
+    lane->block->stuck_at_ = instruction;
+    for (;;) lane->block->leave();
+  }
+
+  // Ends the launch from code that must not throw; explain() is called outside of the kernel.
+  [[noreturn]] void stop(std::function<std::string()> explain) {
+    if (carrying_out_) {  // no lane runs
+      this_lane = nullptr;
+      fail_as<KernelError>(task_.where, "{}", explain());
+    }
+    explain_ = std::move(explain);
+    for (;;) leave();
+  }
+
+ private:
+  static std::byte* align(std::byte* at) {
+    return at + (128 - reinterpret_cast<uintptr_t>(at) % 128) % 128;
+  }
+
+  void start(uint64_t number) {
+    for (const auto& [array, bytes] : shared_)
+      std::memset(array, 0xff, bytes);  // NaN in every float format
+    alive_ = threads();
+    for (int i = 0; i < alive_; ++i) {
+      Lane& lane = lanes_[static_cast<size_t>(i)];
+      lane.block = this;
+      lane.index = i;
+      lane.thread = coordinates(static_cast<uint64_t>(i), task_.size);
+      lane.block_index = coordinates(number, task_.grid);
+      lane.block_size = task_.size;
+      lane.grid_size = task_.grid;
+      lane.state = LaneState::ready;
+      lane.copies.clear();
+      lane.waits = 0;
+      lane.copy_group = 0;
+      switch_.start(lane, enter);
+    }
+    for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
+  }
+
+  // Runs lanes in random order until all of the warp have returned or wait; true if some only let
+  // others go first.
+  bool run_warp(int warp, Shuffler& order) {
+    bool paused = false;
+    for (bool moved = true; moved;) {
+      moved = paused = false;
+      const uint32_t start = order.below(32), step = 2 * order.below(16) + 1;
+      for (uint32_t i = 0; i < 32; ++i) {
+        const int index = 32 * warp + static_cast<int>((start + i * step) % 32);
+        if (index >= threads() || lane(index).state != LaneState::ready) continue;
+        resume(lane(index));
+        (lane(index).state == LaneState::ready ? paused : moved) = true;
+      }
+      checker_.warp_waits();
+      if (lanes_in_ > 0 && finish_calls(warp)) moved = true;
+    }
+    return paused;
+  }
+
+  // The lanes of a warp in some state, as a mask.
+  uint32_t lanes_that_are(LaneState state, int warp) const {
+    uint32_t mask = 0;
+    for (int i = 32 * warp; i < std::min(32 * warp + 32, threads()); ++i)
+      if (lanes_[static_cast<size_t>(i)].state == state) mask |= 1u << (i % 32);
+    return mask;
+  }
+
+  // Carries out the calls of this warp at which all lanes that have not returned have arrived.
+  bool finish_calls(int warp) {
+    const uint32_t waiting = lanes_that_are(LaneState::in_warp, warp);
+    const uint32_t returned = lanes_that_are(LaneState::returned, warp);
+    const int existing = std::min(32, threads() - 32 * warp);
+    const uint32_t living = (0xffffffffu >> (32 - existing)) & ~returned;
+    uint32_t finished = 0;
+    for (uint32_t left = waiting; left != 0; left &= ~finished & (left - 1)) {
+      const int first = std::countr_zero(left);
+      const uint32_t wanted = lane(32 * warp + first).call.mask & living;
+      if ((wanted & ~waiting) != 0 || (wanted & finished) != 0) continue;
+      finish_call(warp, wanted);
+      finished |= wanted;
+    }
+    return finished != 0;
+  }
+
+  void finish_call(int warp, uint32_t mask) {
+    void* mine[32] = {};
+    Lane& first = lane(32 * warp + std::countr_zero(mask));
+    for (uint32_t left = mask; left != 0; left &= left - 1) {
+      const int i = std::countr_zero(left);
+      const Lane& each = lane(32 * warp + i);
+      check_same_call(first, each, task_.where);
+      mine[i] = each.call.mine;
+    }
+    for (int i = 0; i < 32; ++i)
+      if ((mask >> i & 1) != 0) lane(32 * warp + i).state = LaneState::ready;
+    lanes_in_ -= std::popcount(mask);
+    this_lane = &first;
+    carrying_out_ = true;
+    first.call.run(mine);
+    carrying_out_ = false;
+    this_lane = nullptr;
+  }
+
+  void release_barrier() {
+    votes_ = 0;
+    check_all_at_barrier(lanes_, task_.where);
+    checker_.all_met();
+    for (Lane& lane : lanes_) {
+      votes_ += lane.vote;
+      lane.state = LaneState::ready;
+    }
+  }
+
+  // Stops the lane that runs until its state is `ready` again.
+  void suspend(LaneState state, Where where) {
+    Lane& self = *this_lane;
+    self.state = state;
+    self.where = where;
+    leave();
+  }
+
+  void resume(Lane& lane) {
+    watchdog_.lane_resumes();
+    this_lane = &lane;
+    switch_.to_lane(lane);
+    this_lane = nullptr;
+    if (lane.state == LaneState::returned) --alive_;
+    if (stuck_at_ != 0)
+      fail_for_loop(lane, checker_.line_of(image_, stuck_at_), kernel_name(image_, task_.kernel),
+                    watchdog_.most(), task_.where);
+    if (explain_) fail_as<KernelError>(task_.where, "{}", explain_());
+    if (error_) std::rethrow_exception(error_);
+  }
+  void leave() { switch_.to_scheduler(*this_lane); }
+
+  YOTTA_UNSEEN static void enter(boost::context::detail::transfer_t from) {
+    Lane& self = *static_cast<Lane*>(from.data);
+    Block& block = *self.block;
+    block.switch_.arrived(self, from);
+    try {
+      block.checker_.lane_starts();
+      block.task_.call(block.task_.arguments);
+      AccessChecker::lane_ends();
+    } catch (...) {
+      AccessChecker::lane_ends();
+      block.error_ = std::current_exception();
+    }
+    self.state = LaneState::returned;
+    for (;;) block.leave();
+  }
+
+  const Task& task_;
+  std::vector<std::byte> dynamic_shared_;
+  std::vector<std::pair<std::byte*, size_t>> shared_;  // all of it, this OS thread's
+  std::vector<Lane> lanes_;
+  AccessChecker checker_;
+  std::vector<int> warps_;  // in the order in which they run
+  int alive_ = 0, votes_ = 0;
+  int lanes_in_ = 0;           // lanes in an instruction of their warp
+  bool carrying_out_ = false;  // one of those, outside of any lane
+  Image image_;
+  Watchdog watchdog_;
+  uintptr_t stuck_at_ = 0;  // where a lane lost its turn
+  Switch switch_;
+  std::function<std::string()> explain_;
+  std::exception_ptr error_;
+};
+
+#if defined(YOTTA_CHECKED)
+YOTTA_INLINE void stop_lane(std::function<std::string()> explain) {
+  this_lane->block->stop(std::move(explain));
+}
+YOTTA_INLINE void pause_lane() {
+  const UncheckedScope unchecked;
+  this_lane->block->pause();
+}
+#endif
+
+inline constexpr size_t most_shared_bytes = 227 * 1024;  // static and dynamic together
+inline constexpr size_t most_static_bytes = 48 * 1024;
+
+// The static arrays of a launch's kernel.
+inline std::vector<SharedArray> arrays_of(const Task& task) {
+  const Image image = image_of(task.kernel);
+  return SharedArrays::of(image).of_kernel(image, task.kernel);
+}
+
+// Throws unless a GPU could run this launch.
+inline void check_sizes(const Task& task) {
+  const auto refuse_launch = [&](const std::string& why) {
+    fail_as<KernelError>(task.where, "{}", why);
+  };
+  const dim3 block = task.size, grid = task.grid;
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > most_threads || block.z > 64)
+    refuse_launch(fmt::format(
+        "a block of {} has {} threads; a GPU allows 1 to {}, and 64 along z. Use smaller blocks "
+        "and more of them",
+        text(block), threads, most_threads));
+  if (uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
+      grid.z > 65535)
+    refuse_launch(fmt::format(
+        "a grid of {} blocks; a GPU allows at least 1 and at most (2147483647, 65535, 65535). "
+        "Launch nothing when there is nothing to do, and put the longest side in x",
+        text(grid)));
+  size_t in_arrays = 0;
+  std::string arrays;
+  for (const SharedArray& each : arrays_of(task)) {
+    in_arrays += each.bytes;
+    arrays += fmt::format("{}{} {}", arrays.empty() ? "" : ", ", each.name, each.bytes);
+  }
+  if (in_arrays > most_static_bytes)
+    refuse_launch(
+        fmt::format("too much shared memory: the kernel's __shared__ arrays take {} bytes ({}), "
+                    "and {} (48 KiB) may be "
+                    "static. Use smaller tiles, or dynamic_shared<T>() for more",
+                    in_arrays, arrays, most_static_bytes));
+  if (in_arrays + task.shared_bytes > most_shared_bytes)
+    refuse_launch(fmt::format(
+        "too much shared memory: {} bytes per block were asked for, {} of them dynamic; "
+        "an H100 has {} (227 KiB). "
+        "Use smaller tiles or fewer stages",
+        in_arrays + task.shared_bytes, task.shared_bytes, most_shared_bytes));
+}
+
+// The stacks of one OS thread for the time of a launch.
+class BorrowedStacks {
+ public:
+  BorrowedStacks() : stacks_(Stacks::take()) {}
+  ~BorrowedStacks() { Stacks::give_back(stacks_); }
+  BorrowedStacks(const BorrowedStacks&) = delete;
+  BorrowedStacks& operator=(const BorrowedStacks&) = delete;
+  Stacks& operator*() const { return *stacks_; }
+
+ private:
+  Stacks* stacks_;
+};
+
+// Runs all blocks; throws the error of the first block that failed.
+inline void run_blocks(const Task& task) {
+  const uint64_t blocks = uint64_t{task.grid.x} * task.grid.y * task.grid.z;
+  std::atomic<uint64_t> next = 0, failed = blocks;
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto work = [&](int) {
+    static constexpr CpuTicks::Tick tick = Block::tick;
+    uint64_t number = blocks;
+    try {
+      const CpuTicks ticks(&tick);
+      BorrowedStacks stacks;
+      Block block(task, *stacks);
+      while ((number = next++) < failed) block.run(number);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (number < failed) {
+        failed = number;
+        error = std::current_exception();
+      }
+    }
+  };
+#if defined(YOTTA_CHECKED)
+  const int threads = 1;  // so that checks find the same fault every time
+#else
+  const int wanted = emulator_options().threads;
+#if defined(__CLANG_REPL__)  // a helper that is awake while clang-repl ends runs code that is gone
+  const int threads = std::max(1, wanted);
+#else
+  const int threads = wanted > 0 ? wanted : context().threads;
+#endif
+  DeviceMemory::instance().all_written();
+#endif
+  ThreadPool::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
+  if (error) std::rethrow_exception(error);
+}
+
+YOTTA_INLINE void run_kernel(const Task& task) {
+  check_sizes(task);
+  run_blocks(task);
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

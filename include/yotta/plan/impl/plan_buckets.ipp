@@ -1,0 +1,91 @@
+// The bodies of plan/plan_buckets.hpp.
+#pragma once
+
+#include "yotta/plan/plan_buckets.hpp"
+
+#include <numeric>
+
+namespace yotta {
+
+YOTTA_INLINE int64_t PlanBucket::numbers() const {
+  return std::accumulate(parameters.begin(), parameters.end(), int64_t{0});
+}
+
+YOTTA_INLINE std::vector<PlanBucket> plan_buckets(const std::vector<int64_t>& parameters,
+                                                  int64_t bucket_bytes, double bytes_each) {
+  std::vector<PlanBucket> buckets;
+  double filled = 0;
+  for (const int64_t each : parameters) {
+    const double bytes = static_cast<double>(each) * bytes_each;
+    if (buckets.empty() || filled + bytes > static_cast<double>(bucket_bytes)) {
+      buckets.emplace_back();
+      filled = 0;
+    }
+    buckets.back().parameters.push_back(each);
+    filled += bytes;
+  }
+  return buckets;
+}
+
+YOTTA_INLINE std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p) {
+  int64_t left =
+      shard_numbers(std::accumulate(parameters.begin(), parameters.end(), int64_t{0}), p);
+  std::vector<int64_t> shards;
+  for (const int64_t numbers : parameters) {
+    if (left <= 0) break;
+    shards.push_back(std::min(numbers, left));
+    left -= numbers;
+  }
+  return shards;
+}
+
+YOTTA_INLINE std::vector<std::vector<int64_t>> summed_sets(const std::vector<WeightReady>& weights,
+                                                           bool experts_apart) {
+  std::vector<std::vector<int64_t>> sets(experts_apart ? 2 : 1);
+  for (const WeightReady& each : weights)
+    sets[experts_apart && each.expert ? 1 : 0].push_back(each.numbers);
+  return sets;
+}
+
+YOTTA_INLINE PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group,
+                                const LayerSizes& z, const StepWalk& walk) {
+  PlanUnit unit{&layer};
+  unit.shards.assign(layer.weights.rbegin(), layer.weights.rend());
+  const std::vector<int64_t> own = first_shards(summed_sets(unit.shards, false)[0], group.p);
+  unit.shards.resize(own.size());
+  for (size_t i = 0; i < own.size(); ++i) unit.shards[i].numbers = own[i];
+  if (group.p == 1) return unit;
+  const auto padded = static_cast<double>(shard_numbers(layer.parameters(), group.p) * group.p);
+  unit.gather = all_gather_seconds(group, padded * z.width);
+  unit.gather_work = port_seconds(all_gather_seconds, group, padded * z.width);
+  unit.reduce = reduce_scatter_seconds(group, padded * z.wide);
+  unit.reduce_work = port_seconds(reduce_scatter_seconds, group, padded * z.wide);
+  for (const WeightReady& each : unit.shards)
+    unit.add += walk.seconds_of(add_cost(z.sum_dtype, each.numbers));
+  return unit;
+}
+
+YOTTA_INLINE PlanUnit plan_end(const LayerFigures& layer, const PlanGroup& group,
+                               const LayerSizes& z, const StepWalk& walk) {
+  LayerFigures table, others;
+  for (const WeightReady& each : layer.weights)
+    (each.table ? table : others).weights.push_back(each);
+  PlanUnit both = plan_unit(table, group, z, walk);
+  const PlanUnit inner = plan_unit(others, group, z, walk);
+  both.layer = &layer;
+  both.gather += inner.gather, both.reduce += inner.reduce, both.add += inner.add;
+  both.gather_work += inner.gather_work, both.reduce_work += inner.reduce_work;
+  both.shards.insert(both.shards.end(), inner.shards.begin(), inner.shards.end());
+  return both;
+}
+
+YOTTA_INLINE PlanUnit plan_root(const LayerFigures& embedding, const LayerFigures& head,
+                                const PlanGroup& group, const LayerSizes& z, const StepWalk& walk) {
+  LayerFigures both = head;
+  both.weights.insert(both.weights.end(), embedding.weights.begin(), embedding.weights.end());
+  PlanUnit root = plan_unit(both, group, z, walk);
+  root.layer = &embedding, root.stays = true;
+  return root;
+}
+
+}  // namespace yotta
