@@ -17,7 +17,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' |
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {
-    if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
+    if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;
   }
 
   std::vector<CppToken> tokens() {
@@ -32,7 +32,7 @@ class Reader {
   bool here(std::string_view what) const { return text_.substr(at_).starts_with(what); }
 
   void add(Kind kind, size_t end) {
-    tokens_.push_back({kind, std::string(text_.substr(at_, end - at_)), line_});
+    tokens_.push_back({kind, std::string(text_.substr(at_, end - at_)), line_, at_});
     go_to(end);
     fresh_line_ = false;
   }
@@ -135,7 +135,7 @@ class Reader {
     line = line.substr(0, line.find("//"));
     while (line.ends_with(' ')) line.pop_back();
     if (line.starts_with("# ")) line.erase(1, 1);
-    tokens_.push_back({Kind::directive, line, line_});
+    tokens_.push_back({Kind::directive, line, line_, at_});
     go_to(end);
   }
 

@@ -14,6 +14,7 @@ struct CppToken {
   // A sign is one character, but for "::"; a directive is the whole line, with single blanks.
   std::string text;
   int line;
+  size_t at = 0;  // in the text
 };
 
 // Lines that end in a backslash are not joined: who needs to know finds them first (joins_lines).

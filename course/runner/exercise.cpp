@@ -11,6 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "runner/page_functions.hpp"
+
 namespace fs = std::filesystem;
 
 namespace runner {
@@ -75,6 +77,52 @@ void sort_includes(Lines& lines) {
     std::sort(begin, end);
     begin = end;
   }
+}
+
+// The line of the bracket that opens the body of each function that returns a value, from 0.
+std::set<size_t> returning_lines(const std::string& text) {
+  std::set<size_t> lines;
+  for (const PageFunction& one : functions_of(text))
+    if (one.returns_value)
+      lines.insert(static_cast<size_t>(
+          std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(one.open), '\n')));
+  return lines;
+}
+
+// The body of a function, with the marks of its task.
+struct MarkedBody {
+  size_t begin = 0, end = 0;  // of what the text replaces
+  std::string text;
+};
+
+// A task's words may take several lines; those after the first begin so.
+constexpr const char* more_words = "//  ";
+constexpr size_t most_columns = 100;
+
+// "// exercise 13.3: words"
+std::string mark_with_words(const Task& task, const std::string& indent) {
+  std::string text, line = fmt::format("{}// exercise {}:", indent, task.id);
+  std::istringstream words(task.words);
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > most_columns) {
+      text += line + "\n";
+      line = indent + more_words;
+    }
+    line += " " + word;
+  }
+  return text + line + "\n";
+}
+
+MarkedBody marked_body(const std::string& page, const PageFunction& function, const Task& task) {
+  const size_t line = page.rfind('\n', function.begin) + 1;
+  const std::string outer = page.substr(line, page.find_first_not_of(' ', line) - line);
+  const std::string indent = outer + "  ";
+  std::string code = page.substr(function.open + 1, function.close - function.open - 1);
+  if (code.find('\n') == std::string::npos) code = "\n" + indent + trimmed(code) + "\n";
+  code.erase(code.rfind('\n') + 1);
+  return {function.open + 1, function.close,
+          fmt::format("\n{}{}{}// end of exercise {}\n{}", mark_with_words(task, indent),
+                      code.substr(code.find('\n') + 1), indent, task.id, outer)};
 }
 
 // One change of a wrong solution: other lines for those of a part ("13.2"), or for one line outside
@@ -158,6 +206,8 @@ void close_needs(std::vector<Task>& tasks) {
 // "difficulty" may be left out: a warm-up is easy, another task as difficult as its exercise.
 Task read_task(const nlohmann::json& json, const std::string& difficulty) {
   Task task{json.at("id"), json.at("title"), json.at("points"), {}};
+  task.function = json.value("function", "");
+  task.words = json.value("task", "");
   if (json.contains("needs")) task.needs = strings(json.at("needs"));
   task.minutes = json.value("minutes", 0);
   task.difficulty =
@@ -216,7 +266,12 @@ std::vector<std::string> Exercise::sources() const {
 std::string Exercise::library_text() const {
   std::vector<std::string> texts;
   for (const std::string& path : sources()) texts.push_back(read_text(path));
-  return one_text(texts);
+  if (tasks.empty() || tasks.front().function.empty()) return one_text(texts);
+  try {
+    return with_marks(one_text(texts), tasks);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(fmt::format("{}/exercise.json: {}", folder, error.what()));
+  }
 }
 std::string Exercise::starter() const { return folder + "/" + file_name(); }
 std::string Exercise::work_copy() const {
@@ -285,6 +340,23 @@ std::string one_text(const std::vector<std::string>& headers) {
   return text;
 }
 
+std::string with_marks(const std::string& page, const std::vector<Task>& tasks) {
+  const std::vector<PageFunction> functions = functions_of(page);
+  std::vector<MarkedBody> bodies;
+  for (const Task& task : tasks) try {
+      if (task.function.empty()) throw std::runtime_error("it names no \"function\"");
+      bodies.push_back(marked_body(page, find_function(functions, task.function), task));
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(fmt::format("task {}: {}", task.id, error.what()));
+    }
+  std::sort(bodies.begin(), bodies.end(),
+            [](const MarkedBody& a, const MarkedBody& b) { return a.begin > b.begin; });
+  std::string marked = page;
+  for (const MarkedBody& body : bodies)
+    marked.replace(body.begin, body.end - body.begin, body.text);
+  return marked;
+}
+
 std::vector<std::string> marked_parts(const std::string& header) {
   std::vector<std::string> parts;
   std::string open;
@@ -327,8 +399,11 @@ std::string cut_starter(const std::string& header) {
   Lines starter = {
       "// Cut from include/yotta. Students: write between the marks of your copy in work/.",
       "// Authors: edit the library's header; `./yotta check NN --cut` writes this file again."};
+  const Lines lines = as_student(lines_of(header));
+  const std::set<size_t> returning = returning_lines(joined(lines));
   bool inside = false, included = false, given_away = false;
-  for (const std::string& line : as_student(lines_of(header))) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
     if (!closing_mark(line).empty()) inside = false;
     if (line.starts_with("// ") && line.find(not_in_the_exercise) != std::string::npos)
       given_away = true;
@@ -338,8 +413,11 @@ std::string cut_starter(const std::string& header) {
     const std::string part = opening_mark(line);
     if (!part.empty()) {
       inside = true;
-      starter.push_back(
-          fmt::format("{}not_done(\"{}\");", std::string(line.find_first_not_of(' '), ' '), part));
+      for (size_t k = i + 1; trimmed(lines.at(k)).starts_with(more_words); ++k)
+        starter.push_back(lines[k]);
+      const std::string indent(line.find_first_not_of(' '), ' ');
+      starter.push_back(fmt::format("{}not_done(\"{}\");", indent, part));
+      if (i > 0 && returning.count(i - 1) > 0) starter.push_back(indent + "return {};");
     }
     if (!included && line.starts_with("#include \"")) {
       included = true;

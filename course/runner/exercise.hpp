@@ -33,6 +33,8 @@ struct Task {
   std::vector<std::string> needs = {};      // tasks whose parts it uses, and those that they use
   int minutes = 0;                          // those of all tasks add up to the exercise's
   std::string difficulty = {};
+  std::string function = {};  // of the page, whose body the student writes: "Ddp::finish"
+  std::string words = {};     // what it is to do, in the starter
   // What a case counts for among its task's. 0: it is a remark, which is shown and takes no points.
   int weight(const std::string& name) const;
 };
@@ -88,6 +90,16 @@ Exercise read_exercise(const std::string& root, const std::string& id);
 
 // One text of the headers' texts, which says "#pragma once" once.
 std::string one_text(const std::vector<std::string>& headers);
+// A page with each task's marks and words around the body of its function:
+//
+//     std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
+//       // exercise 13.3: fill buckets, each of one dtype, in reverse order
+//       ... the library's own lines ...
+//       // end of exercise 13.3
+//     }
+//
+// Throws std::runtime_error if a task's function is not there, or may be one of several.
+std::string with_marks(const std::string& page, const std::vector<Task>& tasks);
 // The tasks' ids in the order of their marks. Throws std::runtime_error with the line of a mark
 // that has no partner.
 std::vector<std::string> marked_parts(const std::string& header);

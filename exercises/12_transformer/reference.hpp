@@ -102,11 +102,10 @@ void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
 }
 
 int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
-  int64_t flops = 0;
   // exercise 12.7: a product and an addition for each n, i and o; three times
   not_done("12.7");
+  return {};
   // end of exercise 12.7
-  return flops;
 }
 
 // ---- rmsnorm ------------------------------------------------------------------------------------
@@ -129,11 +128,10 @@ void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, Array
 // ---- cross-entropy ------------------------------------------------------------------------------
 
 double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
-  double loss = 0;
   // exercise 12.4: the loss of each row, and what it sends back to each logit, however large
   not_done("12.4");
+  return {};
   // end of exercise 12.4
-  return loss;
 }
 
 // ---- attention ----------------------------------------------------------------------------------
@@ -145,17 +143,22 @@ inline std::vector<double> scores(Matrix q, Matrix k, int64_t t, int64_t first, 
   return s;
 }
 
+// Keys from `first` on, whose scores with query t are s, are added to what t has seen: m is the
+// largest score, l the sum of e^(s - m), o(t) the sum of e^(s - m) v.
+inline void add_keys(const std::vector<double>& s, Matrix v, int64_t t, int64_t first, double& m,
+                     double& l, MatrixOut o) {
+  // exercise 12.5: m, l and row t of o with these keys too, whatever the size of the scores
+  not_done("12.5");
+  // end of exercise 12.5
+}
+
 void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L) {
   for (int64_t t = 0; t < q.rows; ++t) {
-    double m = -std::numeric_limits<double>::infinity();  // the largest score so far
-    double l = 0;                                         // the sum of e^(s - m) so far
-    for (int64_t c = 0; c < o.cols; ++c) o(t, c) = 0;     // the sum of e^(s - m) v so far
+    double m = -std::numeric_limits<double>::infinity(), l = 0;
+    for (int64_t c = 0; c < o.cols; ++c) o(t, c) = 0;
     for (int64_t first = 0; first <= t; first += block) {
       const int64_t end = std::min(first + block, t + 1);
-      const std::vector<double> s = scores(q, k, t, first, end);  // s[j - first]: key j's
-      // exercise 12.5: m, l and row t of o with these keys too, whatever the size of the scores
-      not_done("12.5");
-      // end of exercise 12.5
+      add_keys(scores(q, k, t, first, end), v, t, first, m, l, o);
     }
     for (int64_t c = 0; c < o.cols; ++c) o(t, c) /= l;
     L[t] = m + std::log(l);

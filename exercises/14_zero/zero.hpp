@@ -63,11 +63,10 @@ inline constexpr StateBytes f32_bytes = {4, 4, 8};          // f32, f32; m, v
 
 // Bytes that a rank holds for P parameters, a multiple of `ranks`. Stage 0 is DDP.
 constexpr int64_t zero_bytes_held(int stage, int64_t ranks, int64_t P, StateBytes bytes) {
-  int64_t held = 0;
   // exercise 14.1: warm-up, which of the three does each stage shard among the ranks?
   not_done("14.1");
+  return {};
   // end of exercise 14.1
-  return held;
 }
 
 // Elements that a rank sends in one step of DDP or of stage 1 or 2, for P parameters with padding.
@@ -113,6 +112,7 @@ class Zero {
   inline static std::deque<Bucket> cut(Parameters parameters, const ZeroOptions& options);
   inline void own(ZeroBucket& bucket) const;
   inline void collect(size_t i, const FlatRange& range);
+  inline void add_gradient(size_t i, const FlatRange& range);
   inline Work launch(size_t i);
   inline void settle(size_t i);
   inline void reduce_all();
@@ -169,7 +169,6 @@ std::deque<Bucket> Zero::cut(Parameters parameters, const ZeroOptions& options) 
 
 // The weights as one flat array, and which part of it is this rank's to step.
 void Zero::own(ZeroBucket& bucket) const {
-  const int64_t n = bucket.layout.size(), part = bucket.layout.shard_size();
   // exercise 14.2: weights, flat, seen by the layers; `mine`, its shards; gradients that stay
   not_done("14.2");
   // end of exercise 14.2
@@ -190,11 +189,13 @@ inline DType gradient_dtype(const FlatLayout& layout) { return computed(layout.d
 
 // A layer's gradient is ready: it is added to its bucket's and freed. Stage 2 sends what is full.
 void Zero::collect(size_t i, const FlatRange& range) {
-  ZeroBucket& bucket = buckets_[i];
   if (options_.stage == 2 && sums_.all()[i].missing == 0)
     fail(Where::current(), "{} became final twice: call flush() before each microbatch",
          range.parameter->name);
   has_gradients_ = true;
+  add_gradient(i, range);
+}
+void Zero::add_gradient(size_t i, const FlatRange& range) {
   // exercise 14.3: open the bucket, add the gradient at its place, free it, say that it is ready
   not_done("14.3");
   // end of exercise 14.3
@@ -206,16 +207,13 @@ void Zero::open(ZeroBucket& bucket) const {
 
 // One bucket is on its way at a time.
 Work Zero::launch(size_t i) {
-  ZeroBucket& bucket = buckets_[i];
-  Work work;
   // exercise 14.4: settle the bucket before; start to sum this one's gradients over the ranks
   not_done("14.4");
+  return {};
   // end of exercise 14.4
-  return work;
 }
 // Waits for a bucket, and adds what arrives to the sum of the microbatches before.
 void Zero::settle(size_t i) {
-  ZeroBucket& bucket = buckets_[i];
   // exercise 14.5: wait; what arrives is the sum, or is added to it; free what is used up
   not_done("14.5");
   // end of exercise 14.5
@@ -247,11 +245,9 @@ double Zero::sum_of_squares() const {
   return sum_over(comm_, yotta::sum_of_squares(shards()), "zero.norm");
 }
 void Zero::gather() {
-  for (ZeroBucket& bucket : buckets_) {
-    // exercise 14.6: everyone's new weights; the shards' gradients are gone; sums begin at zero
-    not_done("14.6");
-    // end of exercise 14.6
-  }
+  // exercise 14.6: everyone's new weights; the shards' gradients are gone; sums begin at zero
+  not_done("14.6");
+  // end of exercise 14.6
 }
 
 std::vector<ParameterPtr> Zero::shards() const {

@@ -39,11 +39,10 @@ namespace yotta::student {
 
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
-  int64_t C = 1;
   // exercise 17.1: warm-up, the smallest C with C * C >= n
   not_done("17.1");
+  return {};
   // end of exercise 17.1
-  return C;
 }
 
 // y = layer(x), keeping nothing.
@@ -127,20 +126,24 @@ Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place)
 }
 
 Tensor Checkpoint::forward(const Tensor& x, Saved& saved) {
-  Tensor y = x;
   // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
   not_done("17.2");
+  return {};
   // end of exercise 17.2
-  return y;
 }
 
 // The recomputed Saved is freed layer by layer, as each weight gradient uses its part up.
 Tensor Checkpoint::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx = dy;
   // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
   not_done("17.3");
+  return {};
   // end of exercise 17.3
-  return dx;
+}
+
+inline void drop_probabilities(Saved& own) {
+  // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
+  not_done("17.5");
+  // end of exercise 17.5
 }
 
 Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
@@ -148,9 +151,7 @@ Tensor AttentionCheckpoint::forward(const Tensor& x, Saved& saved) {
   for (const LayerPtr& layer : layers()) {
     Saved& own = saved.child(layer->name());
     y = layer->forward(y, own);
-    // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
-    not_done("17.5");
-    // end of exercise 17.5
+    drop_probabilities(own);
   }
   return y;
 }
@@ -187,18 +188,29 @@ Tensor Replay::forward(const Tensor& x, Saved& saved) {
 }
 
 Tensor Replay::backward_input(const Tensor& dy, Saved& saved) {
-  Tensor dx = dy, flows;
   // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
   not_done("17.7");
+  return {};
   // end of exercise 17.7
-  return dx;
 }
 
 void Replay::play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-  const std::string slot = "checkpoint " + std::to_string(action.layer);
   // exercise 17.6: keep, restore, drop and run; a reversal is not played here
   not_done("17.6");
   // end of exercise 17.6
+}
+
+// Entries first to last - 1 of the stack.
+inline Layers slice_of(Layers stack, int64_t first, int64_t last) {
+  return stack.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
+}
+
+inline std::vector<LayerPtr> checkpoint_every(Layers stack, int64_t first, int64_t last,
+                                              int64_t every) {
+  // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
+  not_done("17.4");
+  return {};
+  // end of exercise 17.4
 }
 
 std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options, int64_t first,
@@ -211,9 +223,7 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
     fail(where, "a checkpoint every {} layers, {} snapshots: every >= 0, snapshots >= 1",
          options.every, options.snapshots);
   std::vector<LayerPtr> made;
-  const auto slice = [&](int64_t begin, int64_t end) {
-    return stack.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  };
+  const auto slice = [&](int64_t begin, int64_t end) { return slice_of(stack, begin, end); };
   const auto as_they_are = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       made.push_back(std::make_unique<Sequential>(slice(i, i + 1)));
@@ -230,11 +240,9 @@ std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& option
   if (options.what == Recompute::revolve)
     made.push_back(std::make_unique<Replay>(slice(first, last),
                                             revolve_schedule(n, options.snapshots, where)));
-  if (options.what == Recompute::all) {
-    // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
-    not_done("17.4");
-    // end of exercise 17.4
-  }
+  if (options.what == Recompute::all)
+    for (LayerPtr& each : checkpoint_every(stack, first, last, options.every))
+      made.push_back(std::move(each));
   as_they_are(last, std::ssize(stack));
   return made;
 }

@@ -85,11 +85,10 @@ struct HeldMicrobatches {
   bool operator==(const HeldMicrobatches&) const = default;
 };
 constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p) {
-  HeldMicrobatches held;
   // exercise 19.1: when the rank holds most, how many have gone forward only, how many wait for W?
   not_done("19.1");
+  return {};
   // end of exercise 19.1
-  return held;
 }
 
 // ---- a greedy schedule, for any limit of memory ----
@@ -99,6 +98,15 @@ struct GreedyRank {
   std::vector<double> forward, input;
   int64_t weights = 0;
   double free = 0;
+
+  // Its next F, I or W runs until `end`. Returns the number of its microbatch.
+  int64_t run(PipelineOp op, double end) {
+    free = end;
+    if (op == PipelineOp::W) return weights++;
+    std::vector<double>& ends = op == PipelineOp::F ? forward : input;
+    ends.push_back(end);
+    return std::ssize(ends) - 1;
+  }
 };
 
 // Of `hold` microbatches that a rank may hold at once, so many may be between F and I. Those wait
@@ -122,12 +130,10 @@ inline PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold,
 
 
 PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
-  PipelineActions actions;
-  const int64_t k = static_cast<int64_t>(kind);
   // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
   not_done("19.2");
+  return {};
   // end of exercise 19.2
-  return actions;
 }
 
 PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where where) {
@@ -139,20 +145,30 @@ PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m, Where w
   return made;
 }
 
+// The list of a rank of a V. add() appends the next F, I or W of one of its two chunks, if there is
+// a microbatch left for it.
+class VeeList {
+ public:
+  VeeList(int rank, int p, int64_t m) : rank_(rank), p_(p), m_(m) {}
+  void add(PipelineOp op, int chunk) {
+    const int64_t microbatch = next_[static_cast<size_t>(op)][chunk]++;
+    if (microbatch < m_)
+      actions_.push_back({stage_on(Placement::vee, rank_, chunk, p_), op, microbatch});
+  }
+  const PipelineActions& actions() const { return actions_; }
+
+ private:
+  int rank_, p_;
+  int64_t m_;
+  int64_t next_[4][2] = {};  // microbatches, by op and chunk
+  PipelineActions actions_;
+};
+
 PipelineActions zb_v_actions(int rank, int p, int64_t m) {
-  PipelineActions actions;
-  int64_t next[4][2] = {};  // microbatches, by op and chunk
-  const auto add = [&](PipelineOp op, int chunk) {
-    const int64_t microbatch = next[static_cast<size_t>(op)][chunk]++;
-    if (microbatch < m)
-      actions.push_back({stage_on(Placement::vee, rank, chunk, p), op, microbatch});
-  };
-  const int64_t all = std::max<int64_t>(m, 2 * p - 1);  // with fewer the lists have gaps
-  using enum PipelineOp;
   // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
   not_done("19.6");
+  return {};
   // end of exercise 19.6
-  return actions;
 }
 
 PipelineSchedule zb_v_schedule(int p, int64_t m, Where where) {
@@ -164,23 +180,18 @@ PipelineSchedule zb_v_schedule(int p, int64_t m, Where where) {
 }
 
 double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
-  double rate = 0;
   // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
   not_done("19.3");
+  return {};
   // end of exercise 19.3
-  return rate;
 }
 
 double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
                  int64_t hold, const PipelineCosts& costs) {
-  double when = std::numeric_limits<double>::infinity();
-  const int p = static_cast<int>(ranks.size());
-  const GreedyRank& mine = ranks[static_cast<size_t>(rank)];
-  const auto f = std::ssize(mine.forward), i = std::ssize(mine.input);  // the next ones' numbers
   // exercise 19.4: is there one left, may it run, has what it needs run? Messages take time
   not_done("19.4");
+  return {};
   // end of exercise 19.4
-  return when;
 }
 
 namespace detail {
@@ -193,17 +204,20 @@ inline void check_limits(int p, int64_t m, int64_t hold, const PipelineCosts& co
 }
 }  // namespace detail
 
+inline void add_next(PipelineSchedule& made, std::vector<GreedyRank>& ranks, int64_t hold,
+                     const PipelineCosts& costs) {
+  // exercise 19.5: add the action that can begin first to its rank's list, and say when it ends
+  not_done("19.5");
+  // end of exercise 19.5
+}
+
 PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const PipelineCosts& costs,
                                  Where where) {
   detail::check_limits(p, m, hold, costs, where);
   PipelineSchedule made{fmt::format("greedy, {} held", hold), p, p, m, {}};
   made.by_rank.resize(static_cast<size_t>(p));
   std::vector<GreedyRank> ranks(static_cast<size_t>(p));
-  for (int64_t left = 3 * m * p; left > 0; --left) {
-    // exercise 19.5: add the action that can begin first to its rank's list, and say when it ends
-    not_done("19.5");
-    // end of exercise 19.5
-  }
+  for (int64_t left = 3 * m * p; left > 0; --left) add_next(made, ranks, hold, costs);
   return made;
 }
 

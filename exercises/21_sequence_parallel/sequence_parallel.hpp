@@ -167,24 +167,18 @@ Tensor each_run(int p, Piece piece) {
 
 inline Tensor all_gather_tokens(const Tensor& shard, int64_t N, const Communicator& tp,
                                 const char* label) {
-  const int p = tp.size();
-  const int64_t k = chunk_count(N, p, 0), C = shard.dim(1);
-  Tensor all = empty_beside(shard, {p * k, C}, shard.dtype(), Where::current());
   // exercise 21.1: gather runs of k rows into `all`, label `label`; leave out the rows of zeros
   not_done("21.1");
+  return {};
   // end of exercise 21.1
-  return all;
 }
 
 inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
                                     const char* label) {
-  const int p = tp.size();
-  const int64_t N = parts.dim(0), k = chunk_count(N, p, 0), C = parts.dim(1);
-  Tensor sums = empty_beside(parts, {k, C}, parts.dtype(), Where::current());
   // exercise 21.2: the runs of `parts`, each padded to k rows, reduce-scattered into `sums`
   not_done("21.2");
+  return {};
   // end of exercise 21.2
-  return sums.rows(0, chunk_count(N, p, tp.rank()));
 }
 
 }  // namespace detail
@@ -199,14 +193,11 @@ Tensor GatherFromSequenceParallel::backward(const Tensor& dx) const {
 
 void GatherFromSequenceParallel::drop_gathered(std::span<Layer* const> readers, const Tensor& x,
                                                Saved& saved) const {
-  if (!cuts() || cut_.keeps_gathered) return;
   // exercise 21.3: drop the "x" that each reader keeps; keep the shard, in its type, as "shard"
   not_done("21.3");
   // end of exercise 21.3
 }
 void GatherFromSequenceParallel::gather_again(std::span<Layer* const> readers, Saved& saved) const {
-  if (!cuts() || cut_.keeps_gathered) return;
-  if (in_pieces(tp_, cut_)) return async_weights(readers, saved.take("shard"), tp_, cut_, saved);
   // exercise 21.4: gather the shard once, label "sp.again"; give its rows to each reader as "x"
   not_done("21.4");
   // end of exercise 21.4
@@ -219,21 +210,23 @@ Tensor ReduceScatterToSequenceParallel::backward(const Tensor& dy) const {
   return GatherFromSequenceParallel(tp_, cut_).forward(dy, "sp.backward");
 }
 
+// Of the n rows that this rank has, each of C numbers.
+inline int64_t first_of_row(int64_t row, int64_t n, int64_t C, int64_t T, const Communicator& tp,
+                            const BatchPosition& position) {
+  // exercise 21.5: where row `row` begins in the whole batch: (sequence * 2^20 + position) * C
+  not_done("21.5");
+  return {};
+  // end of exercise 21.5
+}
+
 Tensor SequenceDropout::forward(const Tensor& x, Saved& saved) {
   if (!cuts_tokens(tp_, cut_)) return Dropout::forward(x, saved);
   const BatchPosition& position = saved.position();
   if (probability_ == 0 || !position.training) return x;
-  const int64_t n = x.dim(0), C = x.dim(1), T = cut_.T;
-  const int p = tp_.size(), rank = tp_.rank();
-  const auto first_of_row = [&](int64_t row) {
-    int64_t index = 0;
-    // exercise 21.5: where row `row` begins in the whole batch: (sequence * 2^20 + position) * C
-    not_done("21.5");
-    // end of exercise 21.5
-    return index;
-  };
+  const int64_t n = x.dim(0), C = x.dim(1);
+  const auto first = [&](int64_t row) { return first_of_row(row, n, C, cut_.T, tp_, position); };
   Tensor mask;
-  Tensor y = dropout_rows(x, n, probability_, mask_random(position, name()), first_of_row, mask);
+  Tensor y = dropout_rows(x, n, probability_, mask_random(position, name()), first, mask);
   saved.keep("mask", std::move(mask));
   return y;
 }
@@ -252,18 +245,17 @@ Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
 }
 
 bool sees_own_tokens(const Parameter& parameter) {
+  // exercise 21.7: to mend: after the sum over tp the gradients of some norms still differ by rank
   const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
   bool own = false;
-  // exercise 21.7: to mend: after the sum over tp the gradients of some norms still differ by rank
   for (const char* kind : {"norm1", "norm2", "embedding.position"})
     own = own || layer == kind || layer.ends_with(std::string(".") + kind);
-  // end of exercise 21.7
   return own;
+  // end of exercise 21.7
 }
 
 void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
                                 const Communicator& tp) {
-  if (axis_size(tp) == 1) return;
   // exercise 21.6: those parameters' gradients as one vector, summed over tp, and back to each
   not_done("21.6");
   // end of exercise 21.6

@@ -62,26 +62,23 @@ constexpr const char* name(RouterScore score) {
 
 // Weights of a layer of E swiglu experts that one token is multiplied with.
 constexpr int64_t weights_met(int64_t C, int64_t F, int64_t E, int64_t k) {
-  int64_t met = 0;
   // exercise 25.10: the router's (E, C), and three matrices (F, C) of each expert that is chosen
   not_done("25.10");
+  return {};
   // end of exercise 25.10
-  return met;
+}
+
+// Is e one of the first j choices?
+inline bool is_taken(std::span<const int32_t> expert, size_t j, size_t e) {
+  const auto end = expert.begin() + static_cast<int64_t>(j);
+  return std::find(expert.begin(), end, static_cast<int32_t>(e)) != end;
 }
 
 // The k experts of scores s (E) with the largest s + b, the largest first, and their weights. b (E)
-// may be empty: no bias.
+// may be empty: no bias. Of equal ones the first. If `renormalise`, the weights add up to 1.
 template <class Real>
 void choose_experts(std::span<const Real> s, std::span<const Real> b, bool renormalise,
                     std::span<int32_t> expert, std::span<Real> weight) {
-  const size_t E = s.size(), k = expert.size();
-  const auto value = [&](size_t e) { return b.empty() ? s[e] : s[e] + b[e]; };
-  const auto taken = [&](size_t e, size_t j) {  // whether e is one of the first j choices
-    const auto end = expert.begin() + static_cast<int64_t>(j);
-    return std::find(expert.begin(), end, static_cast<int32_t>(e)) != end;
-  };
-  // Each time the largest value(e) that is not taken(e, j), of equal ones the first. If
-  // `renormalise`, the weights add up to 1.
   // exercise 25.1: expert[j] and weight[j] of all k
   not_done("25.1");
   // end of exercise 25.1
@@ -93,8 +90,6 @@ template <class Real>
 void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> expert,
                              std::span<const Real> dweight, RouterScore score, bool renormalise,
                              std::span<Real> ds) {
-  const size_t E = s.size(), k = expert.size();
-  const auto chosen = [&](size_t j) { return static_cast<size_t>(expert[j]); };  // as an index
   // exercise 25.2: add to ds[chosen(j)] with S and A; then all of ds with B, as above
   not_done("25.2");
   // end of exercise 25.2
@@ -105,7 +100,6 @@ void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> e
 template <class Number>
 void combine_token(const Number* rows, std::span<const int64_t> row_of,
                    std::span<const Computed<Number>> weight, std::span<Computed<Number>> sum) {
-  const size_t C = sum.size(), k = row_of.size();
   // exercise 25.3: a row begins at rows + row_of[j] * C; add up in Computed<Number>
   not_done("25.3");
   // end of exercise 25.3
@@ -228,6 +222,11 @@ class MoeMlp : public Composite {
                               const char* label) const;
   inline RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan,
                                    const char* label) const;
+  inline Tensor through_experts(const Tensor& x, const Tensor& tokens, const Routing& routing,
+                                   const ExpertRows& rows, Tensor& shared, Saved& saved);
+  inline Tensor back_through_experts(CombineGradients& d, const DispatchPlan& plan,
+                                        const Tensor& assignment, const Tensor& dsum,
+                                        Tensor& dtokens, Tensor& dshared, Saved& saved);
 
   MoeOptions options_;
   MoeAxes axes_;
@@ -245,30 +244,38 @@ inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
                                     const Communicator& copies, const Communicator& data);
 
 
-DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
+namespace detail {
+// of_rank's rows, by expert of for_rank.
+inline Counts run_of(Counts counts, int ep, int of_rank, int for_rank) {
   const int64_t E = std::ssize(counts) / ep;
-  DispatchPlan plan;
-  const auto run = [&](int of_rank, int for_rank) {  // of_rank's rows, by expert of for_rank
-    return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
-                          static_cast<size_t>(chunk_count(E, ep, for_rank)));
-  };
-  const auto sum = [](Counts of) { return std::accumulate(of.begin(), of.end(), int64_t{0}); };
-  plan.held.resize(run(rank, rank).size());
-  // exercise 25.4: to, from, arriving and held, by run() and sum()
+  return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
+                        static_cast<size_t>(chunk_count(E, ep, for_rank)));
+}
+inline int64_t sum_of(Counts counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+// Counts of rows, as counts of their C numbers each.
+inline std::vector<int64_t> numbers_of(Counts rows, int64_t C) {
+  std::vector<int64_t> each(rows.begin(), rows.end());
+  for (int64_t& count : each) count *= C;
+  return each;
+}
+}  // namespace detail
+
+DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
+  // exercise 25.4: to, from, arriving and held, by detail::run_of() and sum_of()
   not_done("25.4");
+  return {};
   // end of exercise 25.4
-  return plan;
 }
 
 namespace detail {
 // Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
 inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
-  if (size_a == 1 || size_b == 1) return rows;
-  std::vector<Tensor> runs(counts.size());
   // exercise 25.5: rows.rows(begin, end) of each run, in its new place
   not_done("25.5");
+  return {};
   // end of exercise 25.5
-  return cat(runs, 0);
 }
 }  // namespace detail
 
@@ -283,13 +290,6 @@ Tensor DispatchPlan::by_rank(const Tensor& rows) const {
 RowsInFlight::RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
                            const CommOptions& comm)
     : leaving_(rows), arriving_(rows) {
-  if (axis_size(ep) == 1) return;
-  const int64_t C = rows.dim(1);
-  const auto numbers = [C](Counts counts) {  // of rows -> of their numbers
-    std::vector<int64_t> each(counts.begin(), counts.end());
-    for (int64_t& count : each) count *= C;
-    return each;
-  };
   // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
   not_done("25.6");
   // end of exercise 25.6
@@ -328,24 +328,41 @@ RowsInFlight MoeMlp::send_back(const Tensor& rows, const DispatchPlan& plan,
   return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
 }
 
+// all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+// expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
+Tensor MoeMlp::through_experts(const Tensor& x, const Tensor& tokens, const Routing& routing,
+                               const ExpertRows& rows, Tensor& shared, Saved& saved) {
+  // exercise 25.7: y, without the shared expert's part, which is `shared`
+  not_done("25.7");
+  return {};
+  // end of exercise 25.7
+}
+
 Tensor MoeMlp::forward(const Tensor& x, Saved& saved) {
   expect_dtype(name().c_str(), "x", x, experts_.dtype(), Where::current());
   const Tensor whole = f_.forward(x), tokens = as_rows(whole);
   const Routing routing =
       route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
   const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
-  const int64_t k = options_.router.top_k;
-  Tensor y, shared;
-  // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
-  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
-  // exercise 25.7: y, without the shared expert's part, which is `shared`
-  not_done("25.7");
-  // end of exercise 25.7
+  Tensor shared;
+  Tensor y = through_experts(x, tokens, routing, rows, shared, saved);
   saved.keep("assignment", rows.assignment);
   saved.keep("weight", routing.weight);
   y = g_.forward(with_leading_dims_of(whole, y));
   if (shared.defined()) add_into(y, shared);
   return run(dropout_, y, saved);
+}
+
+// d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
+// experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
+// d.dweight is a part of a sum. dtokens (n, C): the router's part of dx.
+Tensor MoeMlp::back_through_experts(CombineGradients& d, const DispatchPlan& plan,
+                                    const Tensor& assignment, const Tensor& dsum, Tensor& dtokens,
+                                    Tensor& dshared, Saved& saved) {
+  // exercise 25.8: dx, without the parts of the router and of the shared expert
+  not_done("25.8");
+  return {};
+  // end of exercise 25.8
 }
 
 Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
@@ -354,13 +371,8 @@ Tensor MoeMlp::backward_input(const Tensor& dy, Saved& saved) {
   const Tensor assignment = saved.take("assignment");
   CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                              saved.take("weight"));
-  Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
-  // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
-  // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
-  // d.dweight is a part of a sum.
-  // exercise 25.8: dx, without the parts of the router and of the shared expert
-  not_done("25.8");
-  // end of exercise 25.8
+  Tensor dtokens, dshared;
+  Tensor dx = back_through_experts(d, plan, assignment, dsum, dtokens, dshared, saved);
   if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
   dx = f_.backward(with_leading_dims_of(whole, dx));
   if (dshared.defined()) add_into(dx, dshared);
@@ -382,12 +394,12 @@ std::vector<Layer*> MoeMlp::parts() {
 
 void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters, const Communicator& copies,
                           const Communicator& data) {
+  // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
   for (const ParameterPtr& each : parameters) {
-    // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
     const ReduceOp op = is_expert_parameter(*each) ? ReduceOp::mean : ReduceOp::sum;
     data.all_reduce(each->gradient(), op, {.label = "ep.gradients"});
-    // end of exercise 25.9
   }
+  // end of exercise 25.9
 }
 
 

@@ -74,11 +74,10 @@ struct HandMemory {  // bytes of a chip
 
 // What stays from step to step. The ends of a pipeline hold a table more than this mean.
 constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) {
-  HandMemory held;
   // exercise 28.1: bytes of a weight, its gradient and its optimizer state; who shares them
   not_done("28.1");
+  return {};
   // end of exercise 28.1
-  return held;
 }
 
 // Bytes that a block keeps of a token for backward, in bf16 with blockwise attention: inputs and
@@ -90,11 +89,10 @@ constexpr double kept_bytes(const CountedModel& m) {
 
 // Of the first stage, whose microbatches wait longest for their backward pass.
 constexpr double activations_by_hand(const CountedModel& m, const HandLayout& l) {
-  double bytes = 0;
   // exercise 28.2: bytes of a block, blocks of a stage, stages in flight
   not_done("28.2");
+  return {};
   // end of exercise 28.2
-  return bytes;
 }
 
 constexpr HandMemory memory_by_hand(const CountedModel& m, const HandLayout& l) {
@@ -105,11 +103,10 @@ constexpr HandMemory memory_by_hand(const CountedModel& m, const HandLayout& l) 
 
 // The share of a step that a pipeline idles.
 constexpr double bubble_by_hand(const HandLayout& l) {
-  double share = 0;
   // exercise 28.3: of the whole step, with as many microbatches as this batch gives a rank
   not_done("28.3");
+  return {};
   // end of exercise 28.3
-  return share;
 }
 
 // ---- how many chips a batch can feed ----
@@ -146,11 +143,10 @@ constexpr const char* what_helps(LimitCase reached) {
 
 // Which limits FSDP over so many chips has passed.
 constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
-  LimitCase reached = LimitCase::neither;
   // exercise 28.4: less than one sequence per chip; fewer tokens per chip than hide FSDP's trips
   not_done("28.4");
+  return {};
   // end of exercise 28.4
-  return reached;
 }
 
 // The most chips with such axes; data parallelism fills the rest.
@@ -160,11 +156,10 @@ struct FedChips {
   constexpr double most() const { return std::min(by_batch, by_communication); }
 };
 constexpr FedChips fed_chips(const BatchLimits& l, const MeshShape& shape) {
-  FedChips fed;
   // exercise 28.5: what tp, cp and pp make of the two limits
   not_done("28.5");
+  return {};
   // end of exercise 28.5
-  return fed;
 }
 
 // Sizes that axes can have: tp in a node and as long as it is bound by its products, cp as long as
@@ -176,11 +171,10 @@ struct MostRanks {
 // limit, of two equal ones the batch limit: tp if it does, else cp or pp. Where that axis has
 // reached its most, all stay as they are, and fed_chips says how far they go.
 constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks most) {
-  MeshShape shape;
   // exercise 28.6: double the axis that moves the lower limit, until they reach
   not_done("28.6");
+  return {};
   // end of exercise 28.6
-  return shape;
 }
 
 // The most ranks over which an all_gather of `bytes` hides behind `tokens`: 2 to the power of what
@@ -204,11 +198,10 @@ struct RunAnswer {
   double month_chips = 0;  // with which it takes 30 days
 };
 inline RunAnswer run_answer(const TrainingRun& run) {
-  RunAnswer answer;
   // exercise 28.7: FLOPs, days, and chips for memory and for a month
   not_done("28.7");
+  return {};
   // end of exercise 28.7
-  return answer;
 }
 // The other way round: MFU of a run that took so many days.
 constexpr double mfu_of_days(const TrainingRun& run, double days) {

@@ -66,21 +66,19 @@ struct WorkerShare {
 };
 // What one of k workers trains on in a step. Together the shares are the batch, each row once.
 constexpr WorkerShare worker_share(int64_t batch, int k, int worker) {
-  WorkerShare share;
   // exercise 31.1: its own rows of the batch (chunk_begin), and how many they are beside batch / k
   not_done("31.1");
+  return {};
   // end of exercise 31.1
-  return share;
 }
 
 // The fragment whose turn comes after `steps` inner steps, or -1. The turns of a round are spread
 // evenly, and the last fragment's is at its end.
 constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
-  int due = -1;
   // exercise 31.2: fragment f of F has its turn when (f + 1) H / F steps of a round are done
   not_done("31.2");
+  return {};
   // end of exercise 31.2
-  return due;
 }
 
 // x (n) becomes the mean over the ranks of `channel`, each counted with its weight. Every number
@@ -129,7 +127,9 @@ class Diloco {
 
  private:
   inline void send(OuterFragment& fragment);
+  inline void start_mean(OuterFragment& fragment, double weight);
   inline void arrive(OuterFragment& fragment);
+  inline void take_mean(OuterFragment& fragment);
 
   DilocoOptions options_;
   Communicator workers_;
@@ -157,6 +157,14 @@ void check_options(const DilocoOptions& o, Where where) {
          o.bits);
 }
 
+// Of one number: w the weight, v its momentum, m the mean of the workers' weights.
+template <class Real>
+void nesterov_step(Real& w, Real& v, Real m, Real rate, Real mu) {
+  // exercise 31.3: Nesterov's step; with a rate of 1 and mu 0 exactly m is left, to the last bit
+  not_done("31.3");
+  // end of exercise 31.3
+}
+
 void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const DilocoOptions& o) {
   const auto n = static_cast<double>(mean.numel()), bytes = static_cast<double>(mean.nbytes());
   charge({"outer_step", mean.dtype(), 8 * n, 3 * bytes, 2 * bytes});
@@ -165,17 +173,11 @@ void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean, const Diloc
     Real *const w = outer.data<Real>(), *const v = momentum.data<Real>();
     const Real* const m = mean.data<Real>();
     const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
-    for (int64_t i = 0; i < mean.numel(); ++i) {
-      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
-      not_done("31.3");
-      // end of exercise 31.3
-    }
+    for (int64_t i = 0; i < mean.numel(); ++i) nesterov_step(w[i], v[i], m[i], rate, mu);
   });
 }
 
 void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
-  const int p = channel.size(), rank = channel.rank();
-  Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
   // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
   not_done("31.4");
   // end of exercise 31.4
@@ -210,24 +212,33 @@ bool Diloco::after_step(double weight) {
 void Diloco::send(OuterFragment& fragment) {
   const MemoryScope memory(MemoryKind::buffers);
   const DeviceScope device(fragment.outer.device());
-  const double weight = fragment.weight / static_cast<double>(fragment.steps);
   const int64_t n = fragment.size();
   fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
+  start_mean(fragment, fragment.weight / static_cast<double>(fragment.steps));
+  fragment.weight = 0;
+  fragment.steps = 0;
+}
+
+// `moving` (n), or (n + 1) with a place for the weight: it is filled, and leaves.
+void Diloco::start_mean(OuterFragment& fragment, double weight) {
   // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
   not_done("31.5");
   // end of exercise 31.5
-  fragment.weight = 0;
-  fragment.steps = 0;
 }
 
 void Diloco::arrive(OuterFragment& fragment) {
   fragment.work.wait();
   fragment.left = 0;
+  take_mean(fragment);
+  fragment.moving = {};
+  ++means_;
+}
+
+// `moving` holds the sum over the workers.
+void Diloco::take_mean(OuterFragment& fragment) {
   // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
   not_done("31.6");
   // end of exercise 31.6
-  fragment.moving = {};
-  ++means_;
 }
 
 void Diloco::synchronise() {

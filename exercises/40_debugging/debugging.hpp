@@ -38,28 +38,28 @@ using Values = std::vector<double>;
 // same on all ranks.
 inline std::vector<int64_t> rows_of_step(const std::vector<int64_t>& order, int64_t step,
                                          int64_t each, const Communicator& dp) {
-  std::vector<int64_t> rows;
   // exercise 40.1: report 1
+  std::vector<int64_t> rows;
   const int64_t batch = each * dp.size();
   const int64_t first = step * batch;
   for (int64_t i = first; i < first + each; ++i)
     rows.push_back(order[static_cast<size_t>(i % std::ssize(order))]);
-  // end of exercise 40.1
   return rows;
+  // end of exercise 40.1
 }
 
 // The gradient of a step: the mean over the microbatches of all ranks of dp. A microbatch's own is
 // the mean over its rows, and all have as many rows.
 inline Values accumulated(const std::vector<Values>& microbatches, const Communicator& dp) {
-  Values sum(microbatches.front().size());
   // exercise 40.2: report 2
+  Values sum(microbatches.front().size());
   const double share = 1.0 / static_cast<double>(microbatches.size());
   for (const Values& gradient : microbatches)
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += share * gradient[i];
   dp.all_reduce(sum, ReduceOp::mean);
   for (double& each : sum) each *= share;
-  // end of exercise 40.2
   return sum;
+  // end of exercise 40.2
 }
 
 struct Microbatch {
@@ -68,29 +68,29 @@ struct Microbatch {
 };
 // A batch in microbatches of at most `size` rows.
 inline std::vector<Microbatch> microbatches_of(int64_t rows, int64_t size) {
-  std::vector<Microbatch> cut;
   // exercise 40.3: report 3
+  std::vector<Microbatch> cut;
   for (int64_t begin = 0; begin + size <= rows; begin += size) {
     const int64_t end = begin + size;
     cut.push_back({begin, end, static_cast<double>(end - begin) / static_cast<double>(rows)});
   }
-  // end of exercise 40.3
   return cut;
+  // end of exercise 40.3
 }
 
 // The mean losses over dp of the steps up to the first at which some rank's loss is not finite.
 // `losses` are this rank's.
 inline Values train_until(const Values& losses, const Communicator& dp) {
+  // exercise 40.4: report 4
   Values means;
   for (const double loss : losses) {
-    // exercise 40.4: report 4
     if (!std::isfinite(loss)) break;
-    // end of exercise 40.4
     Values mean = {loss};
     dp.all_reduce(mean, ReduceOp::mean);
     means.push_back(mean[0]);
   }
   return means;
+  // end of exercise 40.4
 }
 
 // What SGD with momentum holds beside a weight.
@@ -98,12 +98,12 @@ struct MomentumState {
   Tensor master, momentum;  // the shape of the weight
 };
 inline MomentumState make_state(const Tensor& weight) {
-  MomentumState state;
   // exercise 40.5: report 5
+  MomentumState state;
   state.master = weight.clone();
   state.momentum = Tensor::zeros(weight.shape(), weight.dtype());
-  // end of exercise 40.5
   return state;
+  // end of exercise 40.5
 }
 inline void momentum_step(Tensor& weight, MomentumState& state, const Values& gradient,
                           double rate) {
@@ -122,13 +122,13 @@ inline void momentum_step(Tensor& weight, MomentumState& state, const Values& gr
 // of tp, and add up to `copies`. All ranks of dp hold the same.
 inline double gradient_norm(double parts, double copies, const Communicator& tp,
                             [[maybe_unused]] const Communicator& world) {
-  double squares = 0;
   // exercise 40.6: report 6
+  double squares = 0;
   Values all = {parts + copies};
   world.all_reduce(all);
   squares = all[0];
-  // end of exercise 40.6
   return std::sqrt(squares);
+  // end of exercise 40.6
 }
 
 // A checkpoint's files, by name.

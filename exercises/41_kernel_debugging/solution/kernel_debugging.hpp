@@ -14,8 +14,18 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// Each thread sums every THREADS-th product; then half of the threads add the other half's sums,
-// then a quarter, ...
+// Half of the threads add the other half's sums, then a quarter, ...: sums[0] becomes that of all.
+template <int THREADS>
+__device__ void add_by_halves(float (&sums)[THREADS], int thread) {
+  // exercise 41.1: report 1
+  for (int half = THREADS / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) sums[thread] += sums[thread + half];
+  }
+  // end of exercise 41.1
+}
+
+// Each thread sums every THREADS-th product; add_by_halves does the rest.
 template <int THREADS>
 __global__ void dot_by_halves(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
   __shared__ float sums[THREADS];
@@ -23,31 +33,34 @@ __global__ void dot_by_halves(const float* a, const float* b, float* c, int /*m*
   float own = 0;
   for (int l = thread; l < k; l += THREADS) own += a[row * k + l] * b[l * n + col];
   sums[thread] = own;
-  // exercise 41.1: report 1
-  for (int half = THREADS / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) sums[thread] += sums[thread + half];
-  }
-  // end of exercise 41.1
+  add_by_halves(sums, thread);
   if (thread == 0) c[row * n + col] = sums[0];
 }
 
-// THREADS products at a time go into shared memory, and thread 0 adds them up.
+// THREADS products at a time go into `piece`, in shared memory, and thread 0 adds them up.
 template <int THREADS>
-__global__ void dot_by_pieces(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
-  __shared__ float piece[THREADS];
-  const int row = blockIdx.y, col = blockIdx.x, thread = threadIdx.x;
+__device__ float sum_of_pieces(float (&piece)[THREADS], const float* a, const float* b, int row,
+                               int col, int n, int k) {
+  // exercise 41.2: report 2
+  const int thread = threadIdx.x;
   float sum = 0;
   for (int start = 0; start < k; start += THREADS) {
     const int l = start + thread;
-    // exercise 41.2: report 2
     piece[thread] = l < k ? a[row * k + l] * b[l * n + col] : 0;
     __syncthreads();
     for (int i = 0; i < THREADS && thread == 0; ++i) sum += piece[i];
     __syncthreads();
-    // end of exercise 41.2
   }
-  if (thread == 0) c[row * n + col] = sum;
+  return sum;
+  // end of exercise 41.2
+}
+
+template <int THREADS>
+__global__ void dot_by_pieces(const float* a, const float* b, float* c, int /*m*/, int n, int k) {
+  __shared__ float piece[THREADS];
+  const int row = blockIdx.y, col = blockIdx.x;
+  const float sum = sum_of_pieces(piece, a, b, row, col, n, k);
+  if (threadIdx.x == 0) c[row * n + col] = sum;
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -93,12 +93,12 @@ inline void all_reduce_ring(Channel& ring, Data data, ReduceOp op) {
 // Bytes that rank `rank` sends in all_reduce_ring of n elements of `width` bytes: exact, for any p
 // and n.
 constexpr int64_t ring_bytes_sent(int p, int rank, int64_t n, int64_t width) {
-  int64_t elements = 0;
   // exercise 10.4: which chunks does this rank send on the first way round, and on the second?
+  int64_t elements = 0;
   elements += n - chunk_count(n, p, rank);               // all but its own
   elements += n - chunk_count(n, p, wrap(rank + 1, p));  // all but its neighbour's
-  // end of exercise 10.4
   return elements * width;
+  // end of exercise 10.4
 }
 
 // Exact costs: what rank `rank` sends. (From here on not in the exercise: it would answer 10.4.)

@@ -50,18 +50,17 @@ inline void mean_over_ranks(const Communicator& world, std::vector<float>& x) {
 
 // What the rank on the left has in `mine` (n): rank 2 gets rank 1's, rank 0 gets the last rank's.
 inline std::vector<float> pass_right(const Communicator& world, const std::vector<float>& mine) {
+  // exercise 00.2: mend the deadlock
   const int p = world.size(), right = (world.rank() + 1) % p, left = (world.rank() + p - 1) % p;
   std::vector<float> theirs(mine.size());
-  // exercise 00.2: mend the deadlock
   world.send_recv(mine, right, theirs, left);
-  // end of exercise 00.2
   return theirs;
+  // end of exercise 00.2
 }
 
 // The counter, which all ranks share, grows by what all ranks together have found. Every rank
 // returns what it is then.
 inline int64_t add_to_counter(const Communicator& world, SharedCounter& counter, int64_t found) {
-  int64_t after = 0;
   // exercise 00.3: mend the race: read and write are two steps, and other ranks may come in between
   std::vector<int64_t> total = {found};
   world.all_reduce(total);
@@ -70,9 +69,8 @@ inline int64_t add_to_counter(const Communicator& world, SharedCounter& counter,
     counter.write(total[0]);
   }
   world.broadcast(total, 0);
-  after = total[0];
+  return total[0];
   // end of exercise 00.3
-  return after;
 }
 
 }  // namespace yotta

@@ -67,13 +67,11 @@ inline double largest(NumberFormat f) {
 
 // How far apart the marks are at a finite x. Below the smallest normal number they come no closer.
 inline double spacing(double x, NumberFormat f) {
-  double step = 0;
   // exercise 01.1: the distance between two neighbouring numbers of the format, where x is
   int exponent = 1 - f.bias();
   if (std::abs(x) >= smallest_normal(f)) exponent = std::ilogb(x);
-  step = power_of_two(exponent - f.mantissa);
+  return power_of_two(exponent - f.mantissa);
   // end of exercise 01.1
-  return step;
 }
 
 // What a value beyond the largest becomes.
@@ -86,37 +84,33 @@ inline double beyond_largest(double x, NumberFormat f) {
 // x to the nearest number of the format, of two equally near ones to the even; too large:
 // beyond_largest().
 inline double round_to(double x, NumberFormat f) {
+  // exercise 01.2: count in steps of the ruler, round that count, and mind what is too large
   if (std::isnan(x)) return x;
   if (std::isinf(x)) return beyond_largest(x, f);
-  double rounded = 0;
-  // exercise 01.2: count in steps of the ruler, round that count, and mind what is too large
   const double step = spacing(x, f);
-  rounded = std::nearbyint(x / step) * step;  // nearbyint: ties to even
-  if (std::abs(rounded) > largest(f)) rounded = beyond_largest(x, f);
+  const double rounded = std::nearbyint(x / step) * step;  // nearbyint: ties to even
+  return std::abs(rounded) > largest(f) ? beyond_largest(x, f) : rounded;
   // end of exercise 01.2
-  return rounded;
 }
 
 // x to one of its two neighbours by chance, the nearer the likelier, so that it is right on
 // average:
 //     E[rounded] = x, since it goes up with probability (x - lower) / spacing.
 inline double round_stochastically(double x, NumberFormat f, double u) {
-  double rounded = 0;
   // exercise 01.3: the upper neighbour if u is below the part of the step that x has covered
   const double step = spacing(x, f);
-  rounded = std::floor(x / step + u) * step;
-  if (std::abs(rounded) > largest(f)) rounded = beyond_largest(x, f);
+  const double rounded = std::floor(x / step + u) * step;
+  return std::abs(rounded) > largest(f) ? beyond_largest(x, f) : rounded;
   // end of exercise 01.3
-  return rounded;
 }
 
 // ---- Bits ----
 // The code of x, rounded to the format: sign, exponent, mantissa. The leading 1 of a normal number
 // is not stored: it is mark 2^M, which carries into the exponent's field and is taken off there.
 inline uint32_t code_of(double x, NumberFormat f) {
+  // exercise 01.4: the field of the exponent and the marks above it, NaN and infinity, the sign
   const double value = round_to(x, f), size = std::abs(value);
   uint32_t code = 0;
-  // exercise 01.4: the field of the exponent and the marks above it, NaN and infinity, the sign
   const uint32_t top = ((1u << f.exponent) - 1) << f.mantissa;  // infinity, where there is one
   if (std::isnan(value)) {
     code = top | ((1u << f.mantissa) - 1);
@@ -128,25 +122,23 @@ inline uint32_t code_of(double x, NumberFormat f) {
     code = (static_cast<uint32_t>(field - 1) << f.mantissa) + marks;
   }
   if (std::signbit(value)) code |= 1u << (f.bits() - 1);
-  // end of exercise 01.4
   return code;
+  // end of exercise 01.4
 }
 
 // The number that a code stands for.
 inline double value_of(uint32_t code, NumberFormat f) {
-  double value = 0;
   // exercise 01.5: take the fields apart; an exponent of 0, and one of all ones, mean more
   const uint32_t ones = (1u << f.exponent) - 1, last = (1u << f.mantissa) - 1;
   const uint32_t field = code >> f.mantissa & ones, mantissa = code & last;
-  value = field == 0 ? mantissa * smallest(f)
-                     : (1 + mantissa * power_of_two(-f.mantissa)) *
-                           power_of_two(static_cast<int>(field) - f.bias());
+  double value = field == 0 ? mantissa * smallest(f)
+                            : (1 + mantissa * power_of_two(-f.mantissa)) *
+                                  power_of_two(static_cast<int>(field) - f.bias());
   const bool none = field == ones && (f.has_infinity ? mantissa != 0 : mantissa == last);
   if (field == ones && f.has_infinity) value = std::numeric_limits<double>::infinity();
   if (none) value = std::numeric_limits<double>::quiet_NaN();
-  if ((code >> (f.bits() - 1) & 1) != 0) value = -value;
+  return (code >> (f.bits() - 1) & 1) != 0 ? -value : value;
   // end of exercise 01.5
-  return value;
 }
 
 // "0 10000000 1001001": the code of x with its three parts apart.
@@ -216,12 +208,12 @@ inline double ones_stop_at(NumberFormat f) { return power_of_two(f.mantissa + 1)
 // rounded to `sums`. x, y: (k)
 inline double dot_product(std::span<const double> x, std::span<const double> y, NumberFormat in,
                           NumberFormat sums) {
-  double total = 0;
   // exercise 01.7: round what goes in to `in`, and the sum, each time it grows, to `sums`
+  double total = 0;
   for (size_t i = 0; i < x.size(); ++i)
     total = round_to(total + round_to(x[i], in) * round_to(y[i], in), sums);
-  // end of exercise 01.7
   return total;
+  // end of exercise 01.7
 }
 
 // Whether any product of two numbers of `in` has few enough bits to be exact in `sums` (range

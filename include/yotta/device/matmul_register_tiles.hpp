@@ -43,10 +43,10 @@ __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, i
 template <int BM, int BN, int BK, int TM>
 __global__ void matmul_register_column(const float* a, const float* b, float* c, int m, int n,
                                        int k) {
+  // exercise 03.2: a column of TM sums per thread; each number of B is used for all of them
   constexpr int threads = BM * BN / TM;
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-  // exercise 03.2: a column of TM sums per thread; each number of B is used for all of them
   const int col = threadIdx.x % BN, row = threadIdx.x / BN * TM;  // in the block's tile
   float sums[TM] = {};
   for (int start = 0; start < k; start += BK) {
@@ -68,10 +68,10 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void matmul_register_tile(const float* a, const float* b, float* c, int m, int n,
                                      int k) {
+  // exercise 03.3: a tile of (TM, TN) sums per thread; TM + TN loads for TM TN products
   constexpr int threads = BM * BN / (TM * TN);
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-  // exercise 03.3: a tile of (TM, TN) sums per thread; TM + TN loads for TM TN products
   const int row = threadIdx.x / (BN / TN) * TM, col = threadIdx.x % (BN / TN) * TN;
   float sums[TM][TN] = {};
   for (int start = 0; start < k; start += BK) {
@@ -104,24 +104,22 @@ struct LoadedBytes {
 // Global memory is read inside of the matrices alone. The inner loops multiply whole tiles, also
 // what hangs over an edge.
 constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
-  LoadedBytes bytes;
   // exercise 03.4: tiles down, across and along k; then the bytes of both memories
+  LoadedBytes bytes;
   const int64_t down = (m + tile.BM - 1) / tile.BM, across = (n + tile.BN - 1) / tile.BN;
   const int64_t steps = (k + tile.BK - 1) / tile.BK * tile.BK;
   bytes.global = static_cast<double>(4 * (m * k * across + k * n * down));
   const int64_t products = down * tile.BM * across * tile.BN * steps;
   bytes.shared = static_cast<double>(4 * products / (tile.TM * tile.TN) * (tile.TM + tile.TN));
-  // end of exercise 03.4
   return bytes;
+  // end of exercise 03.4
 }
 // Shared memory is written by load_tile alone, what it finds beyond an edge too.
 constexpr int64_t shared_bytes_written(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
-  int64_t bytes = 0;
   // exercise 03.5: blocks, times steps along k, times the bytes of both tiles
   const int64_t blocks = (m + tile.BM - 1) / tile.BM * ((n + tile.BN - 1) / tile.BN);
-  bytes = 4 * blocks * ((k + tile.BK - 1) / tile.BK) * tile.BK * (tile.BM + tile.BN);
+  return 4 * blocks * ((k + tile.BK - 1) / tile.BK) * tile.BK * (tile.BM + tile.BN);
   // end of exercise 03.5
-  return bytes;
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -28,9 +28,9 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 template <int T>
 __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
+  // exercise 02.1: one number of C per thread, the lanes of a warp side by side in a row of C
   __shared__ float a_tile[T][T], b_tile[T][T];
   const int x = threadIdx.x, y = threadIdx.y;
-  // exercise 02.1: one number of C per thread, the lanes of a warp side by side in a row of C
   const int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
   float sum = 0;
   for (int start = 0; start < k; start += T) {
@@ -57,12 +57,12 @@ inline constexpr Datasheet h100_sheet = {"H100 SXM, bf16", 1979, true, 3.35};
 
 // The two rates that a dense matmul can count on.
 constexpr Roofline dense_roofline(const Datasheet& sheet) {
-  Roofline roof;
   // exercise 02.2: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
+  Roofline roof;
   roof.peak = sheet.tflops * 1e12 / (sheet.asterisk ? 2 : 1);
   roof.bandwidth = sheet.tb_per_s * 1e12;
-  // end of exercise 02.2
   return roof;
+  // end of exercise 02.2
 }
 
 struct MatmulPrediction {
@@ -74,28 +74,27 @@ struct MatmulPrediction {
 // and B once for each row of blocks, and writes C once.
 constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
                                    int64_t bytes_per_number, const Roofline& roof) {
-  MatmulPrediction p;
   // exercise 02.3: FLOPs, bytes, and the time that the roofline allows
+  MatmulPrediction p;
   const int64_t across = (n + T - 1) / T, down = (m + T - 1) / T;  // blocks
   p.flops = matmul_flops(m, n, k);
   p.bytes = static_cast<double>(bytes_per_number * (m * k * across + k * n * down + m * n));
   p.seconds = roof.seconds(p.flops, p.bytes);
-  // end of exercise 02.3
   return p;
+  // end of exercise 02.3
 }
 
 // The smallest tile, up to `largest`, with which memory delivers as fast as the chip multiplies; 0
 // if there is none.
 constexpr int64_t smallest_tile(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
                                 const Roofline& roof, int64_t largest) {
-  int64_t smallest = 0;
   // exercise 02.4: try the tiles from 1 on, and stop at the first that is compute-bound
-  for (int64_t T = 1; T <= largest && smallest == 0; ++T) {
+  for (int64_t T = 1; T <= largest; ++T) {
     const MatmulPrediction p = predict(m, n, k, T, bytes_per_number, roof);
-    if (p.bytes / roof.bandwidth <= p.flops / roof.peak) smallest = T;
+    if (p.bytes / roof.bandwidth <= p.flops / roof.peak) return T;
   }
+  return 0;
   // end of exercise 02.4
-  return smallest;
 }
 
 // ---- What a measurement says ----
@@ -108,14 +107,14 @@ struct RooflineReading {
 // Work of so many FLOPs on so many bytes was run, and took `seconds`.
 constexpr RooflineReading read_measurement(double flops, double bytes, double seconds,
                                            const Roofline& roof) {
-  RooflineReading reading;
   // exercise 02.5: where the point stands in the picture, and how far below the roof
+  RooflineReading reading;
   reading.intensity = flops / bytes;
   reading.rate = flops / seconds;
   reading.memory_bound = reading.intensity < roof.ridge();
   reading.of_roof = reading.rate / roof.attainable(reading.intensity);
-  // end of exercise 02.5
   return reading;
+  // end of exercise 02.5
 }
 
 // ---- One kernel in place of several ----
@@ -130,8 +129,8 @@ struct Fusion {
 
 // The steps as kernels of their own, and as one kernel that keeps what is passed on in registers.
 constexpr Fusion fuse(std::span<const KernelStep> steps, const Roofline& roof) {
-  Fusion fusion;
   // exercise 02.6: the least time of each step, one after the other; and that of the one kernel
+  Fusion fusion;
   double flops = 0, bytes = 0;
   for (const KernelStep& step : steps) {
     fusion.apart += roof.seconds(step.flops, step.bytes);
@@ -139,8 +138,8 @@ constexpr Fusion fuse(std::span<const KernelStep> steps, const Roofline& roof) {
     bytes += step.bytes - 2 * step.passes_on;  // neither written nor read
   }
   fusion.fused = roof.seconds(flops, bytes);
-  // end of exercise 02.6
   return fusion;
+  // end of exercise 02.6
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -78,40 +78,38 @@ struct Intervals {
   double young = 0, daly = 0;
 };
 inline Intervals best_intervals(double save, double mean, Where where = Where::current()) {
+  // exercise 30.1: the intervals that waste least, by Young and by Daly
   if (!(save > 0) || !(mean > 0))
     fail(where, "a snapshot takes {} s and a failure comes every {} s: both must be above 0", save,
          mean);
   Intervals best;
-  // exercise 30.1: the intervals that waste least, by Young and by Daly
   best.young = std::sqrt(2 * save * mean);
   const double x = save / (2 * mean);
   best.daly = x < 1 ? best.young * (1 + std::sqrt(x) / 3 + x / 9) - save : mean;
-  // end of exercise 30.1
   return best;
+  // end of exercise 30.1
 }
 
 // The sum that is to be least: what is lost of a second's work. All above 0.
 inline double lost_share(double interval, double save, double mean) {
-  double lost = 0;
   // exercise 30.7: what goes to snapshots, and what to work that is done twice
-  lost = save / interval + interval / (2 * mean);
+  return save / interval + interval / (2 * mean);
   // end of exercise 30.7
-  return lost;
 }
 
 // ---- who takes part ----
 
 // The replicas all of whose places have a member.
 inline std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {
-  std::vector<int> whole;
   // exercise 30.2: the replicas that have a member at every place
+  std::vector<int> whole;
   std::vector<int> members(static_cast<size_t>(places.replicas));
   for (int place = 0; place < places.count(); ++place)
     if (ready[static_cast<size_t>(place)]) ++members[static_cast<size_t>(places.replica(place))];
   for (int replica = 0; replica < places.replicas; ++replica)
     if (members[static_cast<size_t>(replica)] == places.parts) whole.push_back(replica);
-  // end of exercise 30.2
   return whole;
+  // end of exercise 30.2
 }
 
 namespace detail {
@@ -131,20 +129,25 @@ inline std::vector<int> ready_places(const Places& places, const std::vector<boo
 
 }  // namespace detail
 
-// The places that take part in the next epoch, in order; empty: all wait.
-inline std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
-                                        const std::vector<bool>& ready, int quorum) {
-  std::vector<int> members;
-  if (recovery == Recovery::reroute) return detail::ready_places(places, ready, quorum);
+inline std::vector<int> places_of_whole_replicas(Recovery recovery, const Places& places,
+                                                 const std::vector<bool>& ready, int quorum) {
   // exercise 30.3: all places of the whole replicas, if there are enough of them
   const std::vector<int> whole = whole_replicas(places, ready);
   const int needed = recovery == Recovery::restart ? places.replicas : std::max(quorum, 1);
-  if (static_cast<int>(whole.size()) < needed) return members;
+  if (static_cast<int>(whole.size()) < needed) return {};
+  std::vector<int> members;
   for (const int replica : whole)
     for (int part = 0; part < places.parts; ++part)
       members.push_back(replica * places.parts + part);
-  // end of exercise 30.3
   return members;
+  // end of exercise 30.3
+}
+
+// The places that take part in the next epoch, in order; empty: all wait.
+inline std::vector<int> places_of_epoch(Recovery recovery, const Places& places,
+                                        const std::vector<bool>& ready, int quorum) {
+  return recovery == Recovery::reroute ? detail::ready_places(places, ready, quorum)
+                                       : places_of_whole_replicas(recovery, places, ready, quorum);
 }
 
 // ---- from which step ----
@@ -163,9 +166,9 @@ struct Healing {
 };
 // parts[rank]: the part of the model that a rank of the epoch trains.
 inline Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) {
+  // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
   Healing healing;
   healing.sources.assign(parts.size(), -1);
-  // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
   std::map<int64_t, std::map<int, std::set<int>>> ranks;  // by step, the newest last, and by part
   for (const Offer& each : offers) ranks[each.step][each.part].insert(each.rank);
   std::erase_if(ranks, [&](const auto& step) {
@@ -180,8 +183,20 @@ inline Healing find_healing(std::span<const Offer> offers, std::span<const int> 
     const bool has_own = have.count(static_cast<int>(rank)) > 0;
     healing.sources[rank] = has_own ? static_cast<int>(rank) : *have.begin();
   }
-  // end of exercise 30.4
   return healing;
+  // end of exercise 30.4
+}
+
+inline std::vector<Tensor*> tensors_of(Optimizer& optimizer) {
+  // exercise 30.5: all that the next step depends on
+  std::vector<Tensor*> all;
+  for (Optimizer::Slot& slot : optimizer.slots()) {
+    all.push_back(&slot.parameter->value);
+    all.push_back(&slot.master);
+    for (Tensor& each : slot.state) all.push_back(&each);
+  }
+  return all;
+  // end of exercise 30.5
 }
 
 // Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
@@ -189,20 +204,14 @@ inline Healing find_healing(std::span<const Offer> offers, std::span<const int> 
 inline std::vector<std::span<std::byte>> memory_of(Optimizer& optimizer,
                                                    Where where = Where::current()) {
   std::vector<std::span<std::byte>> memory;
-  const auto add = [&](Tensor& tensor) {
-    if (!tensor.defined()) return;
-    if (tensor.device() != Device::cpu)
+  for (Tensor* const tensor : tensors_of(optimizer)) {
+    if (!tensor->defined()) continue;
+    if (tensor->device() != Device::cpu)
       fail(where, "snapshots are taken of the CPU's memory, and this model is on {}",
-           name(tensor.device()));
-    memory.push_back({static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())});
-  };
-  // exercise 30.5: all that the next step depends on
-  for (Optimizer::Slot& slot : optimizer.slots()) {
-    add(slot.parameter->value);
-    add(slot.master);
-    for (Tensor& each : slot.state) add(each);
+           name(tensor->device()));
+    memory.push_back(
+        {static_cast<std::byte*>(tensor->raw()), static_cast<size_t>(tensor->nbytes())});
   }
-  // end of exercise 30.5
   return memory;
 }
 
@@ -218,9 +227,9 @@ struct ShareOfStep {
 // living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
 inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,
                                  int replicas, std::span<const int> living, int own) {
+  // exercise 30.6: this rank's sequences, and how many all living replicas have together
   ShareOfStep share;
   if (recovery == Recovery::reroute) return {0, batch, batch};
-  // exercise 30.6: this rank's sequences, and how many all living replicas have together
   const int left = static_cast<int>(living.size());
   const bool drops = recovery == Recovery::drop;
   const auto shard = [&](int replica, int i) {
@@ -234,8 +243,8 @@ inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, in
       const BatchShard its = shard(drops ? living[static_cast<size_t>(i)] : i, rank);
       share.all += its.end - its.begin;
     }
-  // end of exercise 30.6
   return share;
+  // end of exercise 30.6
 }
 
 }  // namespace yotta

@@ -59,32 +59,30 @@ constexpr const char* name(RouterScore score) {
 
 // Weights of a layer of E swiglu experts that one token is multiplied with.
 constexpr int64_t weights_met(int64_t C, int64_t F, int64_t E, int64_t k) {
-  int64_t met = 0;
   // exercise 25.10: the router's (E, C), and three matrices (F, C) of each expert that is chosen
-  met = C * E + k * 3 * C * F;
+  return C * E + k * 3 * C * F;
   // end of exercise 25.10
-  return met;
+}
+
+// Is e one of the first j choices?
+inline bool is_taken(std::span<const int32_t> expert, size_t j, size_t e) {
+  const auto end = expert.begin() + static_cast<int64_t>(j);
+  return std::find(expert.begin(), end, static_cast<int32_t>(e)) != end;
 }
 
 // The k experts of scores s (E) with the largest s + b, the largest first, and their weights. b (E)
-// may be empty: no bias.
+// may be empty: no bias. Of equal ones the first. If `renormalise`, the weights add up to 1.
 template <class Real>
 void choose_experts(std::span<const Real> s, std::span<const Real> b, bool renormalise,
                     std::span<int32_t> expert, std::span<Real> weight) {
+  // exercise 25.1: expert[j] and weight[j] of all k
   const size_t E = s.size(), k = expert.size();
   const auto value = [&](size_t e) { return b.empty() ? s[e] : s[e] + b[e]; };
-  const auto taken = [&](size_t e, size_t j) {  // whether e is one of the first j choices
-    const auto end = expert.begin() + static_cast<int64_t>(j);
-    return std::find(expert.begin(), end, static_cast<int32_t>(e)) != end;
-  };
-  // Each time the largest value(e) that is not taken(e, j), of equal ones the first. If
-  // `renormalise`, the weights add up to 1.
-  // exercise 25.1: expert[j] and weight[j] of all k
   Real sum = 0;
   for (size_t j = 0; j < k; ++j) {
     size_t best = E;
     for (size_t e = 0; e < E; ++e)
-      if (!taken(e, j) && (best == E || value(e) > value(best))) best = e;
+      if (!is_taken(expert, j, e) && (best == E || value(e) > value(best))) best = e;
     expert[j] = static_cast<int32_t>(best);
     sum += weight[j] = s[best];
   }
@@ -98,12 +96,11 @@ template <class Real>
 void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> expert,
                              std::span<const Real> dweight, RouterScore score, bool renormalise,
                              std::span<Real> ds) {
+  // exercise 25.2: add to ds[chosen(j)] with S and A; then all of ds with B, as above
   const size_t E = s.size(), k = expert.size();
   const auto chosen = [&](size_t j) { return static_cast<size_t>(expert[j]); };  // as an index
-  // exercise 25.2: add to ds[chosen(j)] with S and A; then all of ds with B, as above
   Real S = 0, A = 0, B = 0;
-  for (size_t j = 0; j < k; ++j) S += s[chosen(j)];
-  for (size_t j = 0; j < k; ++j) A += dweight[j] * s[chosen(j)];
+  for (size_t j = 0; j < k; ++j) S += s[chosen(j)], A += dweight[j] * s[chosen(j)];
   for (size_t j = 0; j < k; ++j)
     ds[chosen(j)] += renormalise ? (dweight[j] - A / S) / S : dweight[j];
   for (size_t e = 0; e < E; ++e) B += ds[e] * s[e];
@@ -117,9 +114,9 @@ void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> e
 template <class Number>
 void combine_token(const Number* rows, std::span<const int64_t> row_of,
                    std::span<const Computed<Number>> weight, std::span<Computed<Number>> sum) {
-  const size_t C = sum.size(), k = row_of.size();
   // exercise 25.3: a row begins at rows + row_of[j] * C; add up in Computed<Number>
-  for (size_t j = 0; j < k; ++j) {
+  const size_t C = sum.size();
+  for (size_t j = 0; j < row_of.size(); ++j) {
     if (row_of[j] < 0) continue;
     const Number* const row = rows + row_of[j] * C;
     for (size_t c = 0; c < C; ++c) sum[c] += weight[j] * static_cast<Computed<Number>>(row[c]);

@@ -79,11 +79,9 @@ inline void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut d
 
 // FLOPs of the three matmuls of a step: forward, dx and dw, without biases.
 inline int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
-  int64_t flops = 0;
   // exercise 12.7: a product and an addition for each n, i and o; three times
-  flops = 3 * 2 * N * I * O;
+  return 3 * 2 * N * I * O;
   // end of exercise 12.7
-  return flops;
 }
 
 // y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
@@ -116,8 +114,8 @@ inline void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx
 // The loss of logits z (N, V): the sum over rows of scale times -log softmax(z(n))[targets[n]].
 // dz (N, V), its gradient, in the same pass: overwritten.
 inline double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
-  double loss = 0;
   // exercise 12.4: the loss of each row, and what it sends back to each logit, however large
+  double loss = 0;
   for (int64_t n = 0; n < z.rows; ++n) {
     double m = z(n, 0), sum = 0;  // the largest logit; the sum of e^(z - m)
     for (int64_t v = 0; v < z.cols; ++v) m = std::max(m, z(n, v));
@@ -128,8 +126,26 @@ inline double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut d
       dz(n, v) = scale * (std::exp(z(n, v) - m) / sum - target);
     }
   }
-  // end of exercise 12.4
   return loss;
+  // end of exercise 12.4
+}
+
+// Keys from `first` on, whose scores with query t are s, are added to what t has seen: m is the
+// largest score, l the sum of e^(s - m), o(t) the sum of e^(s - m) v.
+inline void add_keys(const std::vector<double>& s, Matrix v, int64_t t, int64_t first, double& m,
+                     double& l, MatrixOut o) {
+  // exercise 12.5: m, l and row t of o with these keys too, whatever the size of the scores
+  const double m_new = std::max(m, *std::max_element(s.begin(), s.end()));
+  const double kept = std::exp(m - m_new);
+  l *= kept;
+  for (int64_t c = 0; c < o.cols; ++c) o(t, c) *= kept;
+  for (size_t j = 0; j < s.size(); ++j) {
+    const double e = std::exp(s[j] - m_new);
+    l += e;
+    for (int64_t c = 0; c < o.cols; ++c) o(t, c) += e * v(first + static_cast<int64_t>(j), c);
+  }
+  m = m_new;
+  // end of exercise 12.5
 }
 
 // 1 / sqrt(d).
@@ -146,24 +162,11 @@ inline std::vector<double> scores(Matrix q, Matrix k, int64_t t, int64_t first, 
 // holds more scores than that. o(t) = the sum of P(t, j) v(j); L[t] = log of the sum of e^S(t, j).
 inline void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L) {
   for (int64_t t = 0; t < q.rows; ++t) {
-    double m = -std::numeric_limits<double>::infinity();  // the largest score so far
-    double l = 0;                                         // the sum of e^(s - m) so far
-    for (int64_t c = 0; c < o.cols; ++c) o(t, c) = 0;     // the sum of e^(s - m) v so far
+    double m = -std::numeric_limits<double>::infinity(), l = 0;
+    for (int64_t c = 0; c < o.cols; ++c) o(t, c) = 0;
     for (int64_t first = 0; first <= t; first += block) {
       const int64_t end = std::min(first + block, t + 1);
-      const std::vector<double> s = scores(q, k, t, first, end);  // s[j - first]: key j's
-      // exercise 12.5: m, l and row t of o with these keys too, whatever the size of the scores
-      const double m_new = std::max(m, *std::max_element(s.begin(), s.end()));
-      const double kept = std::exp(m - m_new);
-      l *= kept;
-      for (int64_t c = 0; c < o.cols; ++c) o(t, c) *= kept;
-      for (int64_t j = first; j < end; ++j) {
-        const double e = std::exp(s[j - first] - m_new);
-        l += e;
-        for (int64_t c = 0; c < o.cols; ++c) o(t, c) += e * v(j, c);
-      }
-      m = m_new;
-      // end of exercise 12.5
+      add_keys(scores(q, k, t, first, end), v, t, first, m, l, o);
     }
     for (int64_t c = 0; c < o.cols; ++c) o(t, c) /= l;
     L[t] = m + std::log(l);

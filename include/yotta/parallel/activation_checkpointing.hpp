@@ -36,11 +36,11 @@ namespace yotta {
 
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
-  int64_t C = 1;
   // exercise 17.1: warm-up, the smallest C with C * C >= n
+  int64_t C = 1;
   while (C * C < n) ++C;
-  // end of exercise 17.1
   return C;
+  // end of exercise 17.1
 }
 
 // y = layer(x), keeping nothing.
@@ -54,26 +54,34 @@ class Checkpoint : public Sequential {
  public:
   using Sequential::Sequential;
   Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y = x;
     // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
+    Tensor y = x;
     saved.keep("x", x);
     for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
-    // end of exercise 17.2
     return y;
+    // end of exercise 17.2
   }
 
   // The recomputed Saved is freed layer by layer, as each weight gradient uses its part up.
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy;
     // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
     Saved again(saved.position(), saved.name());
     yotta::forward(layers(), saved.take("x"), again);
-    dx = yotta::backward(layers(), dy, again);
+    return yotta::backward(layers(), dy, again);
     // end of exercise 17.3
-    return dx;
   }
   void backward_weight(Saved&) override {}
 };
+
+inline void drop_probabilities(Saved& own) {
+  // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
+  own.each([](Saved& each) {
+    if (!each.has("probabilities")) return;
+    each.take("probabilities");
+    if (each.has("mask")) each.take("mask");
+  });
+  // end of exercise 17.5
+}
 
 // A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each
 // layer. Attention makes them again from q, k and v when its backward pass comes. With blockwise
@@ -86,13 +94,7 @@ class AttentionCheckpoint : public Sequential {
     for (const LayerPtr& layer : layers()) {
       Saved& own = saved.child(layer->name());
       y = layer->forward(y, own);
-      // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
-      own.each([](Saved& each) {
-        if (!each.has("probabilities")) return;
-        each.take("probabilities");
-        if (each.has("mask")) each.take("mask");
-      });
-      // end of exercise 17.5
+      drop_probabilities(own);
     }
     return y;
   }
@@ -146,8 +148,8 @@ class Replay : public Sequential {
     return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy, flows;
     // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
+    Tensor dx = dy, flows;
     for (size_t i = turn_; i < actions_.size(); ++i) {
       if (actions_[i].kind != ReplayAction::Kind::reverse) {
         play(actions_[i], flows, saved);
@@ -158,8 +160,8 @@ class Replay : public Sequential {
       dx = run_back(reversed, dx, saved);
       reversed.backward_weight(saved.child(reversed.name()));
     }
-    // end of exercise 17.7
     return dx;
+    // end of exercise 17.7
   }
   void backward_weight(Saved&) override {}
 
@@ -170,8 +172,8 @@ class Replay : public Sequential {
 
   // Plays any action but a reversal. `flows` is what flows into the next layer.
   void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-    const std::string slot = "checkpoint " + std::to_string(action.layer);
     // exercise 17.6: keep, restore, drop and run; a reversal is not played here
+    const std::string slot = "checkpoint " + std::to_string(action.layer);
     switch (action.kind) {
       case ReplayAction::Kind::keep: return saved.keep(slot, flows);
       case ReplayAction::Kind::restore: flows = saved.get(slot); return;
@@ -196,6 +198,22 @@ struct CheckpointOptions {
   int64_t snapshots = 1;  // revolve: checkpoints that there is room for
 };
 
+// Entries first to last - 1 of the stack.
+inline Layers slice_of(Layers stack, int64_t first, int64_t last) {
+  return stack.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
+}
+
+inline std::vector<LayerPtr> checkpoint_every(Layers stack, int64_t first, int64_t last,
+                                              int64_t every) {
+  // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
+  std::vector<LayerPtr> made;
+  const int64_t C = every == 0 ? square_root_of(last - first) : every;
+  for (int64_t begin = first; begin < last; begin += C)
+    made.push_back(std::make_unique<Checkpoint>(slice_of(stack, begin, std::min(last, begin + C))));
+  return made;
+  // end of exercise 17.4
+}
+
 // The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The
 // others (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive
 // it.
@@ -210,9 +228,7 @@ inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions&
     fail(where, "a checkpoint every {} layers, {} snapshots: every >= 0, snapshots >= 1",
          options.every, options.snapshots);
   std::vector<LayerPtr> made;
-  const auto slice = [&](int64_t begin, int64_t end) {
-    return stack.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  };
+  const auto slice = [&](int64_t begin, int64_t end) { return slice_of(stack, begin, end); };
   const auto as_they_are = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       made.push_back(std::make_unique<Sequential>(slice(i, i + 1)));
@@ -229,14 +245,9 @@ inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions&
   if (options.what == Recompute::revolve)
     made.push_back(std::make_unique<Replay>(slice(first, last),
                                             revolve_schedule(n, options.snapshots, where)));
-  if (options.what == Recompute::all) {
-    // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
-    const int64_t C = options.every == 0 ? square_root_of(n) : options.every;
-    for (int64_t begin = 0; begin < n; begin += C)
-      made.push_back(
-          std::make_unique<Checkpoint>(slice(first + begin, first + std::min(n, begin + C))));
-    // end of exercise 17.4
-  }
+  if (options.what == Recompute::all)
+    for (LayerPtr& each : checkpoint_every(stack, first, last, options.every))
+      made.push_back(std::move(each));
   as_they_are(last, std::ssize(stack));
   return made;
 }

@@ -47,12 +47,9 @@ struct BatchShard {
 
 // The rows that rank `rank` trains on. Together the shards are the batch, each row once.
 constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
-  BatchShard shard;
   // exercise 13.1: warm-up, cut the batch among the ranks; their shards may differ by one row
-  shard.begin = chunk_begin(batch, ranks, rank);
-  shard.end = chunk_begin(batch, ranks, rank + 1);
+  return {chunk_begin(batch, ranks, rank), chunk_begin(batch, ranks, rank + 1)};
   // end of exercise 13.1
-  return shard;
 }
 
 // Gives every rank the weights of rank 0, so that all start from the same model.
@@ -111,8 +108,8 @@ struct Bucket {
 // Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
 // holds up to `bucket_bytes` of gradients, and at least one parameter.
 inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
-  std::deque<Bucket> buckets;
   // exercise 13.3: fill buckets, each of one dtype, in reverse order
+  std::deque<Bucket> buckets;
   int64_t filled = 0;
   for (size_t i = parameters.size(); i-- > 0;) {
     const ParameterPtr& each = parameters[i];
@@ -126,14 +123,14 @@ inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket
     buckets.back().parameters.push_back(each);
     filled += bytes;
   }
-  // end of exercise 13.3
   return buckets;
+  // end of exercise 13.3
 }
 
 // Makes the gradients of a bucket views of one flat tensor, values kept. make_buckets does both.
 inline void flatten_gradients(Bucket& bucket) {
-  const MemoryScope memory(MemoryKind::gradients);
   // exercise 13.4: make bucket.flat, and let each gradient be a view of its part
+  const MemoryScope memory(MemoryKind::gradients);
   int64_t size = 0;
   for (const ParameterPtr& each : bucket.parameters) size += each->gradient().numel();
   bucket.flat = Tensor::zeros({size}, bucket.parameters.front()->grad.dtype());

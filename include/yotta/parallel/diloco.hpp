@@ -69,6 +69,16 @@ inline void check_options(const DilocoOptions& o, Where where = Where::current()
          o.bits);
 }
 
+// Of one number: w the weight, v its momentum, m the mean of the workers' weights.
+template <class Real>
+void nesterov_step(Real& w, Real& v, Real m, Real rate, Real mu) {
+  // exercise 31.3: Nesterov's step; with a rate of 1 and mu 0 exactly m is left, to the last bit
+  const Real gradient = w - m;
+  v = mu * v + gradient;
+  w = m + (1 - rate) * gradient - rate * mu * v;  // = w - rate (gradient + mu v)
+  // end of exercise 31.3
+}
+
 // One outer step, to `mean` (n) and beyond: changes `outer` (n) and `momentum` (n).
 inline void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
                        const DilocoOptions& o) {
@@ -79,14 +89,7 @@ inline void outer_step(Tensor& outer, Tensor& momentum, const Tensor& mean,
     Real *const w = outer.data<Real>(), *const v = momentum.data<Real>();
     const Real* const m = mean.data<Real>();
     const auto rate = static_cast<Real>(o.learning_rate), mu = static_cast<Real>(o.momentum);
-    for (int64_t i = 0; i < mean.numel(); ++i) {
-      // exercise 31.3: Nesterov's step down the outer gradient, so that with a rate of 1 and no
-      // momentum nothing but the mean is left, to the last bit
-      const Real gradient = w[i] - m[i];
-      v[i] = mu * v[i] + gradient;
-      w[i] = m[i] + (1 - rate) * gradient - rate * mu * v[i];  // = w - rate (gradient + mu v)
-      // end of exercise 31.3
-    }
+    for (int64_t i = 0; i < mean.numel(); ++i) nesterov_step(w[i], v[i], m[i], rate, mu);
   });
 }
 
@@ -97,32 +100,32 @@ struct WorkerShare {
 };
 // What one of k workers trains on in a step. Together the shares are the batch, each row once.
 constexpr WorkerShare worker_share(int64_t batch, int k, int worker) {
-  WorkerShare share;
   // exercise 31.1: its own rows of the batch (chunk_begin), and how many they are beside batch / k
+  WorkerShare share;
   share.begin = chunk_begin(batch, k, worker);
   share.end = chunk_begin(batch, k, worker + 1);
   share.weight = static_cast<double>((share.end - share.begin) * k) / static_cast<double>(batch);
-  // end of exercise 31.1
   return share;
+  // end of exercise 31.1
 }
 
 // The fragment whose turn comes after `steps` inner steps, or -1. The turns of a round are spread
 // evenly, and the last fragment's is at its end.
 constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
-  int due = -1;
   // exercise 31.2: fragment f of F has its turn when (f + 1) H / F steps of a round are done
+  int due = -1;
   for (int f = 0; f < fragments; ++f)
     if ((steps - (f + 1) * inner / fragments) % inner == 0) due = f;
-  // end of exercise 31.2
   return due;
+  // end of exercise 31.2
 }
 
 // x (n) becomes the mean over the ranks of `channel`, each counted with its weight. Every number
 // travels twice, packed with `bits`: to the rank that averages its chunk, and from there to all.
 inline void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
+  // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
   const int p = channel.size(), rank = channel.rank();
   Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
-  // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
   double total = 0;
   for (int step = 0; step < p; ++step) {
     const int to = (rank + step) % p;
@@ -230,9 +233,15 @@ class Diloco {
   void send(OuterFragment& fragment) {
     const MemoryScope memory(MemoryKind::buffers);
     const DeviceScope device(fragment.outer.device());
-    const double weight = fragment.weight / static_cast<double>(fragment.steps);
     const int64_t n = fragment.size();
     fragment.moving = Tensor::zeros({options_.bits > 0 ? n : n + 1}, fragment.outer.dtype());
+    start_mean(fragment, fragment.weight / static_cast<double>(fragment.steps));
+    fragment.weight = 0;
+    fragment.steps = 0;
+  }
+
+  // `moving` (n), or (n + 1) with a place for the weight: it is filled, and leaves.
+  void start_mean(OuterFragment& fragment, double weight) {
     // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
     fragment.copy_weights(fragment.moving);
     if (options_.bits > 0) {
@@ -242,18 +251,23 @@ class Diloco {
             quantised_mean(c, fragment.moving, weight, options_.bits, fragment.lost);
           });
     } else {
-      fragment.moving.rows(n, n + 1).fill(1);
+      fragment.moving.rows(fragment.size(), fragment.size() + 1).fill(1);
       combine(fragment.moving, weight, fragment.moving, 0);
       fragment.work = workers_.all_reduce_async(fragment.moving, ReduceOp::sum,
                                                 options_.comm.labelled("diloco.mean"));
     }
     // end of exercise 31.5
-    fragment.weight = 0;
-    fragment.steps = 0;
   }
   void arrive(OuterFragment& fragment) {
     fragment.work.wait();
     fragment.left = 0;
+    take_mean(fragment);
+    fragment.moving = {};
+    ++means_;
+  }
+
+  // `moving` holds the sum over the workers.
+  void take_mean(OuterFragment& fragment) {
     // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
     Tensor mean = fragment.moving.rows(0, fragment.size());
     if (options_.bits > 0) {
@@ -264,8 +278,6 @@ class Diloco {
     outer_step(fragment.outer, fragment.momentum, mean, options_);
     fragment.set_weights(options_.keep);
     // end of exercise 31.6
-    fragment.moving = {};
-    ++means_;
   }
 
   DilocoOptions options_;

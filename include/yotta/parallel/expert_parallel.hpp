@@ -54,17 +54,17 @@ namespace detail {
 
 // Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
 inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
+  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
   if (size_a == 1 || size_b == 1) return rows;
   std::vector<Tensor> runs(counts.size());
-  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
   int64_t begin = 0;
   for (int64_t i = 0; i < std::ssize(counts); ++i) {
     const int64_t end = begin + counts[static_cast<size_t>(i)];
     runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
     begin = end;
   }
-  // end of exercise 25.5
   return cat(runs, 0);
+  // end of exercise 25.5
 }
 
 }  // namespace detail
@@ -86,27 +86,46 @@ struct DispatchPlan {
   }
 };
 
+namespace detail {
+
+// of_rank's rows, by expert of for_rank.
+inline Counts run_of(Counts counts, int ep, int of_rank, int for_rank) {
+  const int64_t E = std::ssize(counts) / ep;
+  return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
+                        static_cast<size_t>(chunk_count(E, ep, for_rank)));
+}
+inline int64_t sum_of(Counts counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+}  // namespace detail
+
 // `counts` (ep, E): rows that each rank has for each expert.
 inline DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
-  const int64_t E = std::ssize(counts) / ep;
+  // exercise 25.4: to, from, arriving and held, by detail::run_of() and sum_of()
   DispatchPlan plan;
-  const auto run = [&](int of_rank, int for_rank) {  // of_rank's rows, by expert of for_rank
-    return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
-                          static_cast<size_t>(chunk_count(E, ep, for_rank)));
-  };
-  const auto sum = [](Counts of) { return std::accumulate(of.begin(), of.end(), int64_t{0}); };
-  plan.held.resize(run(rank, rank).size());
-  // exercise 25.4: to, from, arriving and held, by run() and sum()
+  plan.held.resize(detail::run_of(counts, ep, rank, rank).size());
   for (int r = 0; r < ep; ++r) {
-    const Counts theirs = run(r, rank);
-    plan.to.push_back(sum(run(rank, r)));
-    plan.from.push_back(sum(theirs));
+    const Counts theirs = detail::run_of(counts, ep, r, rank);
+    plan.to.push_back(detail::sum_of(detail::run_of(counts, ep, rank, r)));
+    plan.from.push_back(detail::sum_of(theirs));
     plan.arriving.insert(plan.arriving.end(), theirs.begin(), theirs.end());
     for (size_t e = 0; e < theirs.size(); ++e) plan.held[e] += theirs[e];
   }
-  // end of exercise 25.4
   return plan;
+  // end of exercise 25.4
 }
+
+namespace detail {
+
+// Counts of rows, as counts of their C numbers each.
+inline std::vector<int64_t> numbers_of(Counts rows, int64_t C) {
+  std::vector<int64_t> each(rows.begin(), rows.end());
+  for (int64_t& count : each) count *= C;
+  return each;
+}
+
+}  // namespace detail
 
 // Rows on their way between ranks.
 class RowsInFlight {
@@ -115,17 +134,12 @@ class RowsInFlight {
   RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
                const CommOptions& comm)
       : leaving_(rows), arriving_(rows) {
+    // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
     if (axis_size(ep) == 1) return;
     const int64_t C = rows.dim(1);
-    const auto numbers = [C](Counts counts) {  // of rows -> of their numbers
-      std::vector<int64_t> each(counts.begin(), counts.end());
-      for (int64_t& count : each) count *= C;
-      return each;
-    };
-    // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
-    const int64_t M = std::accumulate(from.begin(), from.end(), int64_t{0});
-    arriving_ = empty_beside(rows, {M, C}, rows.dtype(), Where::current());
-    work_ = ep.all_to_all_v_async(arriving_, numbers(from), leaving_, numbers(to), comm);
+    arriving_ = empty_beside(rows, {detail::sum_of(from), C}, rows.dtype(), Where::current());
+    work_ = ep.all_to_all_v_async(arriving_, detail::numbers_of(from, C), leaving_,
+                                  detail::numbers_of(to, C), comm);
     // end of exercise 25.6
   }
 
@@ -166,21 +180,8 @@ class MoeMlp : public Composite {
     const Routing routing =
         route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
     const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
-    const int64_t k = options_.router.top_k;
-    Tensor y, shared;
-    // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
-    // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
-    // exercise 25.7: y, without the shared expert's part, which is `shared`
-    saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
-    const DispatchPlan plan = planned(saved.get("counts"));
-    RowsInFlight there = send(gather_rows(tokens, rows.assignment, k), plan, "ep.dispatch");
-    if (shared_ != nullptr) shared = run(*shared_, x, saved);
-    const Tensor made =
-        experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
-    const Tensor results = send_back(made, plan, "ep.combine").wait();
-    saved.keep("results", results);
-    y = combine_rows(results, rows.assignment, routing.weight);
-    // end of exercise 25.7
+    Tensor shared;
+    Tensor y = through_experts(x, tokens, routing, rows, shared, saved);
     saved.keep("assignment", rows.assignment);
     saved.keep("weight", routing.weight);
     y = g_.forward(with_leading_dims_of(whole, y));
@@ -193,21 +194,8 @@ class MoeMlp : public Composite {
     const Tensor assignment = saved.take("assignment");
     CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                                saved.take("weight"));
-    Tensor dx, dtokens, dshared;  // dtokens (n, C): the router's part of dx
-    // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
-    // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
-    // d.dweight is a part of a sum.
-    // exercise 25.8: dx, without the parts of the router and of the shared expert
-    RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
-    if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
-    if (axis_size(axes_.tp) > 1)
-      axes_.tp.all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
-    const Tensor darrived =
-        experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
-    RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
-    dtokens = run_back(router_, d.dweight, saved);
-    dx = gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
-    // end of exercise 25.8
+    Tensor dtokens, dshared;
+    Tensor dx = back_through_experts(d, plan, assignment, dsum, dtokens, dshared, saved);
     if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
     dx = f_.backward(with_leading_dims_of(whole, dx));
     if (dshared.defined()) add_into(dx, dshared);
@@ -242,6 +230,43 @@ class MoeMlp : public Composite {
     return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
   }
 
+  // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
+  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
+  Tensor through_experts(const Tensor& x, const Tensor& tokens, const Routing& routing,
+                         const ExpertRows& rows, Tensor& shared, Saved& saved) {
+    // exercise 25.7: y, without the shared expert's part, which is `shared`
+    saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
+    const DispatchPlan plan = planned(saved.get("counts"));
+    RowsInFlight there =
+        send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
+    if (shared_ != nullptr) shared = run(*shared_, x, saved);
+    const Tensor made =
+        experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
+    const Tensor results = send_back(made, plan, "ep.combine").wait();
+    saved.keep("results", results);
+    return combine_rows(results, rows.assignment, routing.weight);
+    // end of exercise 25.7
+  }
+
+  // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
+  // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
+  // d.dweight is a part of a sum. dtokens (n, C): the router's part of dx.
+  Tensor back_through_experts(CombineGradients& d, const DispatchPlan& plan,
+                              const Tensor& assignment, const Tensor& dsum, Tensor& dtokens,
+                              Tensor& dshared, Saved& saved) {
+    // exercise 25.8: dx, without the parts of the router and of the shared expert
+    RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
+    if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
+    if (axis_size(axes_.tp) > 1)
+      axes_.tp.all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
+    const Tensor darrived =
+        experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
+    RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
+    dtokens = run_back(router_, d.dweight, saved);
+    return gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
+    // end of exercise 25.8
+  }
+
   MoeOptions options_;
   MoeAxes axes_;
   CopyToTensorParallel f_;
@@ -256,13 +281,13 @@ class MoeMlp : public Composite {
 // all others over `data`, all ranks with other tokens.
 inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
                                  const Communicator& copies, const Communicator& data) {
+  // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
   for (const ParameterPtr& each : parameters) {
-    // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
     const Communicator& over = is_expert_parameter(*each) ? copies : data;
     if (axis_size(over) > 1)
       over.all_reduce(each->gradient(), ReduceOp::sum, {.label = "ep.gradients"});
-    // end of exercise 25.9
   }
+  // end of exercise 25.9
 }
 
 }  // namespace yotta

@@ -126,8 +126,8 @@ class FsdpUnit {
 
   // Adds the sum to the shards' gradients, once it is there. Microbatches add up here.
   void finish_reduce() {
-    if (!reduced_.defined()) return;
     // exercise 15.6: wait, add each shard's numbers to its gradient, mark it ready, free both arrays
+    if (!reduced_.defined()) return;
     reducing_.wait();
     int64_t begin = 0;
     for (const ParameterShard& shard : shards_) {
@@ -167,25 +167,25 @@ class FsdpLayer : public Sequential {
       : Sequential(slice.layers), slice_(slice), unit_(unit), neighbours_(neighbours) {}
 
   Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y;
     // exercise 15.7: unshard; prefetch the next; compute; reshard after the last slice, or stay
+    Tensor y;
     unit_.unshard();
     if (neighbours_.after != nullptr) neighbours_.after->prefetch();
     y = Sequential::forward(x, saved);
     const bool stays = neighbours_.stays && saved.position().training;  // else nobody frees it
     if (slice_.is_last && !stays) unit_.reshard();
-    // end of exercise 15.7
     return y;
+    // end of exercise 15.7
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx;
     // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
+    Tensor dx;
     unit_.unshard();
     if (neighbours_.before != nullptr) neighbours_.before->prefetch();
     dx = Sequential::backward_input(dy, saved);
     if (slice_.is_first) unit_.reshard();
-    // end of exercise 15.8
     return dx;
+    // end of exercise 15.8
   }
   void backward_weight(Saved& saved) override {
     // exercise 15.9: wgrads; after the first slice: finish the reduction under way, start this one

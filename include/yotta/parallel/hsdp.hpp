@@ -49,15 +49,15 @@ struct HsdpRanks {
 
 // Cuts the world into groups of p neighbouring ranks. All ranks call. Errors: p does not divide.
 inline HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where = Where::current()) {
-  HsdpRanks ranks;
   // exercise 16.3: split the world twice: neighbours share a copy; who holds the same shard?
+  HsdpRanks ranks;
   if (p < 1 || world.size() % p != 0)
     fail(where, "groups of {} ranks do not divide a world of {}", p, world.size());
   const int rank = world.rank();
   ranks.group = world.split(rank / p, rank).named("fsdp");
   ranks.replicas = world.split(rank % p, rank).named("dp");
-  // end of exercise 16.3
   return ranks;
+  // end of exercise 16.3
 }
 
 // Elements that a rank sends in a step, by level, if p divides each unit and R each shard of it.
@@ -66,23 +66,22 @@ struct HsdpSent {
 };
 constexpr HsdpSent hsdp_elements_sent(int64_t p, int64_t R, int64_t parameters,
                                       int64_t microbatches) {
-  HsdpSent sent;
   // exercise 16.1: which trips does each microbatch make inside, and what crosses once a step?
+  HsdpSent sent;
   sent.inside = microbatches * fsdp_elements_sent(p, parameters, 0);
   sent.between = 2 * (R - 1) * (parameters / p / R);
-  // end of exercise 16.1
   return sent;
+  // end of exercise 16.1
 }
 
 // The smallest group size that divides `ranks` and leaves a rank at most `room` bytes to hold, with
 // 16 bytes for each parameter; 0 if there is none.
 constexpr int smallest_group(int ranks, int64_t parameters, int64_t room) {
-  int found = 0;
   // exercise 16.2: the smallest divisor p of `ranks` for which 16 P/p bytes fit
-  for (int p = 1; p <= ranks && found == 0; ++p)
-    if (ranks % p == 0 && 16 * parameters <= room * p) found = p;
+  for (int p = 1; p <= ranks; ++p)
+    if (ranks % p == 0 && 16 * parameters <= room * p) return p;
+  return 0;
   // end of exercise 16.2
-  return found;
 }
 
 // Naive: after backward, one all_reduce for each shard of a parameter, each waited for.
@@ -96,8 +95,8 @@ inline void reduce_over_replicas(Fsdp& group, const Communicator& replicas) {
 // One bucket for each unit: the gradients of its shards side by side, in the order in which
 // backward reduces the units. A unit of which this rank holds only padding has none.
 inline std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
-  std::deque<Bucket> buckets;
   // exercise 16.5: a bucket for each unit that has shards here, the last unit first, gradients flat
+  std::deque<Bucket> buckets;
   for (size_t i = units.size(); i-- > 0;) {
     Bucket bucket;
     for (const ParameterShard& shard : units[i].shards())
@@ -106,8 +105,8 @@ inline std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
     flatten_gradients(bucket);
     buckets.push_back(std::move(bucket));
   }
-  // end of exercise 16.5
   return buckets;
+  // end of exercise 16.5
 }
 
 struct HsdpOptions {
@@ -167,12 +166,10 @@ class Hsdp {
 
  private:
   Work launch(Bucket& bucket) {
-    Work work;
     // exercise 16.7: start to sum the group's sum of this unit over the replicas
     const CommOptions options = options_.replicas.labelled("hsdp.all_reduce");
-    work = replicas_.all_reduce_async(bucket.flat, ReduceOp::sum, options);
+    return replicas_.all_reduce_async(bucket.flat, ReduceOp::sum, options);
     // end of exercise 16.7
-    return work;
   }
 
   Communicator replicas_;

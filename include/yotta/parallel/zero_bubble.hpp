@@ -52,9 +52,9 @@ constexpr const char* name(ZeroBubble kind) { return kind == ZeroBubble::H1 ? "Z
 // A rank's actions. Turn x is F of microbatch x, I of the one that can be back by now, and W of the
 // one that went forward k(p - 1) turns ago.
 inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
+  // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
   PipelineActions actions;
   const int64_t k = static_cast<int64_t>(kind);
-  // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
   const auto add = [&](PipelineOp op, int64_t microbatch) {
     if (microbatch >= 0 && microbatch < m) actions.push_back({rank, op, microbatch});
   };
@@ -63,8 +63,8 @@ inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubbl
     add(PipelineOp::I, x - k * (p - 1 - rank));
     add(PipelineOp::W, x - k * (p - 1));
   }
-  // end of exercise 19.2
   return actions;
+  // end of exercise 19.2
 }
 
 // All ranks' actions, for m microbatches on p ranks of one stage each. Errors: p or m below 1.
@@ -78,19 +78,33 @@ inline PipelineSchedule zero_bubble_schedule(ZeroBubble kind, int p, int64_t m,
   return made;
 }
 
+// The list of a rank of a V. add() appends the next F, I or W of one of its two chunks, if there is
+// a microbatch left for it.
+class VeeList {
+ public:
+  VeeList(int rank, int p, int64_t m) : rank_(rank), p_(p), m_(m) {}
+  void add(PipelineOp op, int chunk) {
+    const int64_t microbatch = next_[static_cast<size_t>(op)][chunk]++;
+    if (microbatch < m_)
+      actions_.push_back({stage_on(Placement::vee, rank_, chunk, p_), op, microbatch});
+  }
+  const PipelineActions& actions() const { return actions_; }
+
+ private:
+  int rank_, p_;
+  int64_t m_;
+  int64_t next_[4][2] = {};  // microbatches, by op and chunk
+  PipelineActions actions_;
+};
+
 // ZB-V: a rank's actions, and all ranks'. Stages as in Placement::vee: chunk 0 of a rank is on the
 // way down, chunk 1 on the way up.
 inline PipelineActions zb_v_actions(int rank, int p, int64_t m) {
-  PipelineActions actions;
-  int64_t next[4][2] = {};  // microbatches, by op and chunk
-  const auto add = [&](PipelineOp op, int chunk) {
-    const int64_t microbatch = next[static_cast<size_t>(op)][chunk]++;
-    if (microbatch < m)
-      actions.push_back({stage_on(Placement::vee, rank, chunk, p), op, microbatch});
-  };
+  // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
+  VeeList list(rank, p, m);
+  const auto add = [&](PipelineOp op, int chunk) { list.add(op, chunk); };
   const int64_t all = std::max<int64_t>(m, 2 * p - 1);  // with fewer the lists have gaps
   using enum PipelineOp;
-  // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
   int64_t down = 0, up = 0, back = 0;  // F of chunk 0 and 1, I of chunk 0
   for (; down < 2 * (p - rank) - 1; ++down) add(F, 0);
   for (; up < rank; ++up, ++down) add(F, 1), add(F, 0);
@@ -103,8 +117,8 @@ inline PipelineActions zb_v_actions(int rank, int p, int64_t m) {
   for (; back < all; ++back) add(I, 0), add(W, 0);
   for (int i = 0; i < rank; ++i) add(W, 1);
   for (int i = 0; i < rank; ++i) add(W, 0);
+  return list.actions();
   // end of exercise 19.6
-  return actions;
 }
 inline PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::current()) {
   if (p < 1 || m < 1)
@@ -118,7 +132,6 @@ inline PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::cur
 // time from a rank's first action to its last one's end, and not the whole length. The rate is the
 // share of that time in which the rank does not work. An F&B counts as F and B one after the other.
 inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
-  double rate = 0;
   // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
   const PipelineTimeline timeline = simulate(schedule, costs);
   double longest = 0;
@@ -127,9 +140,8 @@ inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts&
   const double work =
       static_cast<double>(schedule.microbatches * (schedule.stages / schedule.ranks)) *
       (costs.forward + costs.input + costs.weight);
-  rate = (longest - work) / longest;
+  return (longest - work) / longest;
   // end of exercise 19.3
-  return rate;
 }
 
 // Idle seconds of a rank; k = 0 is 1F1B.
@@ -148,12 +160,10 @@ struct HeldMicrobatches {
   bool operator==(const HeldMicrobatches&) const = default;
 };
 constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p) {
-  HeldMicrobatches held;
   // exercise 19.1: when the rank holds most, how many have gone forward only, how many wait for W?
   const int64_t k = static_cast<int64_t>(kind);
-  held = {k * (p - 1 - rank) + 1, k * rank};
+  return {k * (p - 1 - rank) + 1, k * rank};
   // end of exercise 19.1
-  return held;
 }
 
 // ---- a greedy schedule, for any limit of memory ----
@@ -163,6 +173,15 @@ struct GreedyRank {
   std::vector<double> forward, input;
   int64_t weights = 0;
   double free = 0;
+
+  // Its next F, I or W runs until `end`. Returns the number of its microbatch.
+  int64_t run(PipelineOp op, double end) {
+    free = end;
+    if (op == PipelineOp::W) return weights++;
+    std::vector<double>& ends = op == PipelineOp::F ? forward : input;
+    ends.push_back(end);
+    return std::ssize(ends) - 1;
+  }
 };
 
 // Of `hold` microbatches that a rank may hold at once, so many may be between F and I. Those wait
@@ -176,27 +195,22 @@ constexpr int64_t may_wait_for_input(int rank, int p, int64_t hold) {
 // not run, or if one more F would be more than the rank may hold.
 inline double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
                         int64_t hold, const PipelineCosts& costs) {
-  double when = std::numeric_limits<double>::infinity();
+  // exercise 19.4: is there one left, may it run, has what it needs run? Messages take time
+  constexpr double never = std::numeric_limits<double>::infinity();
   const int p = static_cast<int>(ranks.size());
   const GreedyRank& mine = ranks[static_cast<size_t>(rank)];
   const auto f = std::ssize(mine.forward), i = std::ssize(mine.input);  // the next ones' numbers
-  // exercise 19.4: is there one left, may it run, has what it needs run? Messages take time
   const auto after = [&](const std::vector<double>& ends, int64_t number) {
-    if (std::ssize(ends) > number)
-      when = std::max(mine.free, ends[static_cast<size_t>(number)] + costs.message);
+    if (std::ssize(ends) <= number) return never;
+    return std::max(mine.free, ends[static_cast<size_t>(number)] + costs.message);
   };
   if (op == PipelineOp::F && f < m && f - mine.weights < hold &&
-      f - i < may_wait_for_input(rank, p, hold)) {
-    if (rank == 0) when = mine.free;
-    if (rank > 0) after(ranks[static_cast<size_t>(rank - 1)].forward, f);
-  }
-  if (op == PipelineOp::I && i < f) {
-    if (rank == p - 1) when = mine.free;
-    if (rank < p - 1) after(ranks[static_cast<size_t>(rank + 1)].input, i);
-  }
-  if (op == PipelineOp::W && mine.weights < i) when = mine.free;
+      f - i < may_wait_for_input(rank, p, hold))
+    return rank == 0 ? mine.free : after(ranks[static_cast<size_t>(rank - 1)].forward, f);
+  if (op == PipelineOp::I && i < f)
+    return rank == p - 1 ? mine.free : after(ranks[static_cast<size_t>(rank + 1)].input, i);
+  return op == PipelineOp::W && mine.weights < i ? mine.free : never;
   // end of exercise 19.4
-  return when;
 }
 
 namespace detail {
@@ -211,6 +225,22 @@ inline void check_limits(int p, int64_t m, int64_t hold, const PipelineCosts& co
 
 }  // namespace detail
 
+inline void add_next(PipelineSchedule& made, std::vector<GreedyRank>& ranks, int64_t hold,
+                     const PipelineCosts& costs) {
+  // exercise 19.5: add the action that can begin first to its rank's list, and say when it ends
+  double first = std::numeric_limits<double>::infinity();
+  PipelineAction next{0, PipelineOp::F, 0};
+  for (const PipelineOp op : {PipelineOp::F, PipelineOp::I, PipelineOp::W})
+    for (int rank = 0; rank < made.ranks; ++rank) {
+      const double begin = can_begin(op, rank, ranks, made.microbatches, hold, costs);
+      if (begin < first) first = begin, next = {rank, op, 0};
+    }
+  const auto rank = static_cast<size_t>(next.stage);
+  next.microbatch = ranks[rank].run(next.op, first + seconds(costs, next.op));
+  made.by_rank[rank].push_back(next);
+  // end of exercise 19.5
+}
+
 // A schedule without a rule for its order: of all actions of all ranks the one that can begin first
 // is next; at the same time F before I before W. With equal times and p <= hold < 2p, a rank is
 // idle for 2p - 1 - hold units: every microbatch more in memory saves one.
@@ -220,26 +250,7 @@ inline PipelineSchedule greedy_schedule(int p, int64_t m, int64_t hold, const Pi
   PipelineSchedule made{fmt::format("greedy, {} held", hold), p, p, m, {}};
   made.by_rank.resize(static_cast<size_t>(p));
   std::vector<GreedyRank> ranks(static_cast<size_t>(p));
-  for (int64_t left = 3 * m * p; left > 0; --left) {
-    // exercise 19.5: add the action that can begin first to its rank's list, and say when it ends
-    double first = std::numeric_limits<double>::infinity();
-    PipelineAction next{0, PipelineOp::F, 0};
-    for (const PipelineOp op : {PipelineOp::F, PipelineOp::I, PipelineOp::W})
-      for (int rank = 0; rank < p; ++rank) {
-        const double begin = can_begin(op, rank, ranks, m, hold, costs);
-        if (begin < first) first = begin, next = {rank, op, 0};
-      }
-    GreedyRank& mine = ranks[static_cast<size_t>(next.stage)];
-    mine.free = first + seconds(costs, next.op);
-    if (next.op == PipelineOp::W) next.microbatch = mine.weights++;
-    if (next.op != PipelineOp::W) {
-      std::vector<double>& ends = next.op == PipelineOp::F ? mine.forward : mine.input;
-      next.microbatch = std::ssize(ends);
-      ends.push_back(mine.free);
-    }
-    made.by_rank[static_cast<size_t>(next.stage)].push_back(next);
-    // end of exercise 19.5
-  }
+  for (int64_t left = 3 * m * p; left > 0; --left) add_next(made, ranks, hold, costs);
   return made;
 }
 

@@ -49,8 +49,8 @@ struct TokenFlops {
 
 // Of a token of a sequence of T, on average, forward.
 constexpr TokenFlops forward_flops(const CountedModel& m, double T, Scores scores) {
-  TokenFlops flops;
   // exercise 27.1: 2 for each weight that a token meets, by parts; the scores of all layers
+  TokenFlops flops;
   const auto C = static_cast<double>(m.width), L = static_cast<double>(m.layers);
   const auto d = static_cast<double>(m.head_size), H = static_cast<double>(m.heads);
   const auto K = static_cast<double>(m.kv_heads);
@@ -61,8 +61,8 @@ constexpr TokenFlops forward_flops(const CountedModel& m, double T, Scores score
   const auto matrices = static_cast<double>((m.active + m.shared) * m.matrices);
   flops.feed_forward = L * 2 * (matrices * C * static_cast<double>(m.feed_forward) + router);
   flops.output = 2 * C * static_cast<double>(m.vocabulary);
-  // end of exercise 27.1
   return flops;
+  // end of exercise 27.1
 }
 
 // What the model needs of a token in training: forward, and backward for inputs and for weights.
@@ -73,14 +73,13 @@ constexpr double model_flops(const CountedModel& m, double T, Scores scores) {
 // What the chips compute: the model's, and what backward computes again. Attention again is its
 // scores, all again is the whole block; the output matrix is outside.
 constexpr double hardware_flops(const CountedModel& m, double T, Scores scores, Recomputed again) {
-  double flops = 0;
   // exercise 27.2: three forward passes, and a part of a fourth
   const TokenFlops forward = forward_flops(m, T, scores);
-  flops = 3 * forward.sum();
+  double flops = 3 * forward.sum();
   if (again == Recomputed::attention) flops += forward.scores;
   if (again == Recomputed::all) flops += forward.sum() - forward.output;
-  // end of exercise 27.2
   return flops;
+  // end of exercise 27.2
 }
 
 // ---- MFU of a run ----
@@ -113,19 +112,17 @@ inline double median_of(std::vector<double> values, Where where = Where::current
 
 // MFU of the median step. Errors: no step is left after the warm-up; a step of no time.
 inline double mfu_of_log(const RunLog& log, double flops_a_token, Where where = Where::current()) {
-  double result = 0;
+  // exercise 27.3: the median step after the warm-up, the tokens of all ranks, the dense peak
   for (const double each : log.step_seconds)
     if (!(each > 0)) fail(where, "a step of {} s: each step of a log takes longer than 0 s", each);
-  // exercise 27.3: the median step after the warm-up, the tokens of all ranks, the dense peak
   if (log.warm_up >= std::ssize(log.step_seconds))
     fail(where, "{} steps of warm-up, and the run had {}", log.warm_up, log.step_seconds.size());
   const double seconds =
       median_of({log.step_seconds.begin() + log.warm_up, log.step_seconds.end()}, where);
   const double tokens = log.tokens_a_rank * static_cast<double>(log.data_ranks);
   const double peak = log.sparse ? log.printed_peak / 2 : log.printed_peak;
-  result = mfu(flops_a_token, tokens / seconds, static_cast<double>(log.chips), peak);
+  return mfu(flops_a_token, tokens / seconds, static_cast<double>(log.chips), peak);
   // end of exercise 27.3
-  return result;
 }
 
 // ---- the waterfall ----
@@ -137,24 +134,26 @@ struct OpTime {
 
   double sum() const { return counted + wider + memory + launch; }
 };
-// Without a known chip other operations than matrix products are all memory.
-inline OpTime op_time(const TraceEvent& op, const MfuMachine& machine) {
-  OpTime time;
-  const bool counts = is_matrix_product(op.name);
-  if (counts) time.counted = op.flops / machine.peak;
-  if (!machine.chip) {
-    if (!counts) time.memory = op.seconds();
-    return time;
-  }
-  const Chip& chip = *machine.chip;
+
+// `counted`: what the FLOPs of a matrix product take at the peak; 0 for other operations.
+inline OpTime time_on_chip(const TraceEvent& op, const Chip& chip, double counted) {
   // exercise 27.4: by the roofline, max(FLOPs / peak of its type, bytes / bandwidth) + overhead
+  OpTime time{counted};
   const double computing = op.flops > 0 ? op.flops / peak(chip, op.dtype) : 0;
   const double moving = static_cast<double>(op.bytes) / chip.bandwidth;
-  if (counts) time.wider = computing - time.counted;
-  time.memory = std::max(computing, moving) - time.counted - time.wider;
+  if (is_matrix_product(op.name)) time.wider = computing - counted;
+  time.memory = std::max(computing, moving) - counted - time.wider;
   time.launch = chip.launch_overhead;
-  // end of exercise 27.4
   return time;
+  // end of exercise 27.4
+}
+
+// Without a known chip other operations than matrix products are all memory.
+inline OpTime op_time(const TraceEvent& op, const MfuMachine& machine) {
+  const bool counts = is_matrix_product(op.name);
+  const double counted = counts ? op.flops / machine.peak : 0;
+  if (machine.chip) return time_on_chip(op, *machine.chip, counted);
+  return {.counted = counted, .memory = counts ? 0 : op.seconds()};
 }
 
 namespace detail {
@@ -182,6 +181,23 @@ inline double add_op(Waterfall& to, const TraceEvent& op, double seconds, const 
   return is_matrix_product(op.name) ? share * op.flops : 0;
 }
 
+// `left`: until when it is not yet known what was waited for.
+inline void add_cause(Waterfall& to, const TraceEvent& event, double from, double& left,
+                      const MfuMachine& machine, double slow) {
+  // exercise 27.5: the part of the wait since this event began, by what it was; go on before it
+  const double begin = std::max(from, std::min(event.begin, left));
+  const double part = left - begin;
+  left = begin;
+  if (event.kind == EventKind::op) {
+    const double late = part * detail::late_share(event, machine, slow);
+    to.add(Loss::straggler, late);
+    to.add(Loss::bubble, part - late);
+  } else {
+    to.add(Loss::communication, part, event.name);
+  }
+  // end of exercise 27.5
+}
+
 // Adds what a rank waited for between two times: the chain of causes that leads back from `cause`.
 // Where another rank's operation took more than `slow` times its described time, the excess counts
 // as a straggler's; the rest of it is bubble.
@@ -189,18 +205,7 @@ inline void add_wait(Waterfall& to, const Trace& trace, EventId cause, double fr
                      const MfuMachine& machine, double slow) {
   double left = until;  // of the wait, from its end back
   walk_back(trace, cause, [&](EventId, const TraceEvent& event) {
-    // exercise 27.5: the part of the wait since this event began, by what it was; go on before it
-    const double begin = std::max(from, std::min(event.begin, left));
-    const double part = left - begin;
-    left = begin;
-    if (event.kind == EventKind::op) {
-      const double late = part * detail::late_share(event, machine, slow);
-      to.add(Loss::straggler, late);
-      to.add(Loss::bubble, part - late);
-    } else {
-      to.add(Loss::communication, part, event.name);
-    }
-    // end of exercise 27.5
+    add_cause(to, event, from, left, machine, slow);
     return left > from;
   });
   if (left > from) to.add(Loss::communication, left - from, "other waits");
@@ -237,11 +242,11 @@ inline EventId last_before(const Trace& trace, double end) {
 // formula of your choice. Errors: no time lies between them.
 inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                               double begin, double end) {
+  // exercise 27.6: every second of every rank from begin to end, once; then the matrix FLOPs
   if (!(end > begin)) fail(Where::current(), "there is no time from {} s to {} s", begin, end);
   Waterfall all{machine.peak, static_cast<int>(trace.ranks.size()), end - begin, model_flops};
   const double slow = detail::clock_factor(trace, machine);
   const EventId last = detail::last_before(trace, end);  // of all ranks
-  // exercise 27.6: every second of every rank from begin to end, once; then the matrix FLOPs
   double computed = 0;
   for (const std::vector<TraceEvent>& rank : trace.ranks) {
     double until = begin;  // so far it is known what the rank did
@@ -258,8 +263,8 @@ inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, dou
     if (until < end) add_wait(all, trace, last, until, end, machine, slow);  // it has ended
   }
   all.add(Loss::recomputation, (computed - model_flops) / machine.peak);
-  // end of exercise 27.6
   return all;
+  // end of exercise 27.6
 }
 
 // Of a whole run.

@@ -38,16 +38,16 @@ namespace yotta {
 // A model trained on `read` tokens of a text that has `fresh`.
 inline ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
                               Where where = Where::current()) {
+  // exercise 29.1: N that a token is multiplied with, D as far as it is new, FLOPs of what is read
   if (!(read > 0 && fresh > 0))
     fail(where, "{} tokens read of {}: both must be above 0", read, fresh);
   ScalingRun run;
   run.loss = loss;
-  // exercise 29.1: N that a token is multiplied with, D as far as it is new, FLOPs of what is read
   run.parameters = met_weights(model);
   run.tokens = worth_of_tokens(read, fresh);
   run.flops = 6 * run.parameters * read;
-  // end of exercise 29.1
   return run;
+  // end of exercise 29.1
 }
 
 struct LossLaw {
@@ -82,63 +82,79 @@ struct NormalEquations {
   LogLaw errors = {};
 };
 
+namespace detail {
+
+// What is known at t: its equations; the next step's damping.
+struct Descent {
+  LogLaw t;
+  NormalEquations here;
+  double damping = 1e-2;
+};
+
+}  // namespace detail
+
 // log L of a run by the law, and its derivatives.
 struct LogLoss {
   double value = 0;
   LogLaw slope = {};
 };
+
+inline void add_run(NormalEquations& all, const LogLoss& predicted, const ScalingRun& run,
+                    double delta) {
+  // exercise 29.3: this run's error in log L, its Huber loss, and its part of the equations
+  const double error = predicted.value - std::log(run.loss), size = std::abs(error);
+  const double weight = size <= delta ? 1 : delta / size;
+  all.sum += size <= delta ? error * error / 2 : delta * (size - delta / 2);
+  for (size_t i = 0; i < 5; ++i) {
+    all.errors[i] += weight * error * predicted.slope[i];
+    for (size_t j = 0; j < 5; ++j)
+      all.squares[i][j] += weight * predicted.slope[i] * predicted.slope[j];
+  }
+  // end of exercise 29.3
+}
 inline LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
-  LogLoss result;
   // exercise 29.2: log L by the law, and its derivatives by log E, log A, log B, alpha and beta
+  LogLoss result;
   const double n = std::log(run.parameters), d = std::log(run.tokens);
   const double floor = std::exp(t[0]);
   const double model = std::exp(t[1] - t[3] * n), data = std::exp(t[2] - t[4] * d);
   const double loss = floor + model + data;
   result.value = std::log(loss);
   result.slope = {floor / loss, model / loss, data / loss, -n * model / loss, -d * data / loss};
-  // end of exercise 29.2
   return result;
+  // end of exercise 29.2
 }
 inline NormalEquations normal_equations(const LogLaw& t, const std::vector<ScalingRun>& runs,
                                         double delta) {
   NormalEquations all;
-  for (const ScalingRun& run : runs) {
-    const LogLoss predicted = log_loss(t, run);
-    // exercise 29.3: this run's error in log L, its Huber loss, and its part of the equations
-    const double error = predicted.value - std::log(run.loss), size = std::abs(error);
-    const double weight = size <= delta ? 1 : delta / size;
-    all.sum += size <= delta ? error * error / 2 : delta * (size - delta / 2);
-    for (size_t i = 0; i < 5; ++i) {
-      all.errors[i] += weight * error * predicted.slope[i];
-      for (size_t j = 0; j < 5; ++j)
-        all.squares[i][j] += weight * predicted.slope[i] * predicted.slope[j];
-    }
-    // end of exercise 29.3
-  }
+  for (const ScalingRun& run : runs) add_run(all, log_loss(t, run), run, delta);
   return all;
 }
 
 namespace detail {
 
+// Returns whether to go on: not, once a step gains less than 1e-12 of the sum.
+inline bool damped_step(Descent& at, const std::vector<ScalingRun>& runs, double delta) {
+  // exercise 29.4: a damped step, taken if the sum falls; after it less damping, else more
+  auto squares = at.here.squares;
+  for (size_t k = 0; k < 5; ++k) squares[k][k] = squares[k][k] * (1 + at.damping) + 1e-15;
+  const LogLaw step = solve_equations<5>(squares, at.here.errors);
+  LogLaw next = at.t;
+  for (size_t k = 0; k < 5; ++k) next[k] -= step[k];
+  const NormalEquations there = normal_equations(next, runs, delta);
+  const double gain = at.here.sum - there.sum;
+  if (gain > 0) at.t = next, at.here = there;
+  at.damping *= gain > 0 ? 0.3 : 4;
+  return !(gain > 0 && gain < 1e-12 * at.here.sum);
+  // end of exercise 29.4
+}
+
 // Downhill from a start: a step is taken if the sum falls; if not, the damping grows.
-inline Fitted descend(LogLaw t, const std::vector<ScalingRun>& runs, double delta) {
-  NormalEquations here = normal_equations(t, runs, delta);
-  double damping = 1e-2;
-  for (int i = 0; i < 300 && damping < 1e12; ++i) {
-    // exercise 29.4: a damped step, taken if the sum falls; after it less damping, else more
-    auto squares = here.squares;
-    for (size_t k = 0; k < 5; ++k) squares[k][k] = squares[k][k] * (1 + damping) + 1e-15;
-    const LogLaw step = solve_equations<5>(squares, here.errors);
-    LogLaw next = t;
-    for (size_t k = 0; k < 5; ++k) next[k] -= step[k];
-    const NormalEquations there = normal_equations(next, runs, delta);
-    const double gain = here.sum - there.sum;
-    if (gain > 0) t = next, here = there;
-    damping *= gain > 0 ? 0.3 : 4;
-    if (gain > 0 && gain < 1e-12 * here.sum) break;
-    // end of exercise 29.4
-  }
-  return {t, here.sum};
+inline Fitted descend(const LogLaw& t, const std::vector<ScalingRun>& runs, double delta) {
+  Descent at{t, normal_equations(t, runs, delta)};
+  for (int i = 0; i < 300 && at.damping < 1e12; ++i)
+    if (!damped_step(at, runs, delta)) break;
+  return {at.t, at.here.sum};
 }
 
 // For given exponents the law is a sum of three terms: E, A and B by linear least squares.
@@ -203,19 +219,19 @@ inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int t
 // that are not positive.
 inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
                        Where where = Where::current()) {
+  // exercise 29.5: the N and D of this budget at which the loss is least, and that loss
   if (!(flops > 0 && each > 0 && law.alpha > 0 && law.beta > 0 && law.A > 0 && law.B > 0))
     fail(where,
          "no best size for {} FLOPs: the law's A {}, B {}, alpha {} and beta {} must be above 0",
          flops, law.A, law.B, law.alpha, law.beta);
   Optimum best{.flops = flops};
-  // exercise 29.5: the N and D of this budget at which the loss is least, and that loss
   const double sum = law.alpha + law.beta;
   const double G = std::pow(law.alpha * law.A / (law.beta * law.B), 1 / sum);
   best.parameters = G * std::pow(flops / each, law.beta / sum);
   best.tokens = flops / each / best.parameters;
   best.loss = law(best.parameters, best.tokens);
-  // end of exercise 29.5
   return best;
+  // end of exercise 29.5
 }
 
 // Kaplan's form: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D. No floor, N without
@@ -250,27 +266,25 @@ struct RunNeeds {
 };
 // Errors: a fleet of nothing; an MFU that is not above 0 and at most 1.
 inline RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where::current()) {
+  // exercise 29.6: seconds at this MFU, and the energy that all chips take in them
   if (!(flops > 0 && fleet.chips > 0 && fleet.printed_peak > 0 && fleet.watts >= 0))
     fail(where, "{} FLOPs on {} chips of {} FLOP/s and {} watts: expected numbers above 0", flops,
          fleet.chips, fleet.printed_peak, fleet.watts);
   if (!(fleet.mfu > 0 && fleet.mfu <= 1))
     fail(where, "the MFU is {}, expected a share above 0 and at most 1", fleet.mfu);
   RunNeeds needs;
-  // exercise 29.6: seconds at this MFU, and the energy that all chips take in them
   const double peak = fleet.sparse ? fleet.printed_peak / 2 : fleet.printed_peak;
   needs.seconds = flops / (fleet.chips * peak * fleet.mfu);
   needs.joules = fleet.chips * fleet.watts * needs.seconds;
-  // end of exercise 29.6
   return needs;
+  // end of exercise 29.6
 }
 
 // Chips that train N weights on D tokens in so many seconds, each at `rate` FLOP/s. All above 0.
 inline double chips_to_train(double N, double D, double seconds, double rate) {
-  double chips = 0;
   // exercise 29.7: whole chips, so that the last second is not too late
-  chips = std::ceil(6 * N * D / (seconds * rate));
+  return std::ceil(6 * N * D / (seconds * rate));
   // end of exercise 29.7
-  return chips;
 }
 
 }  // namespace yotta
