@@ -21,30 +21,16 @@
 // Reference: Xiao & Boyd, "Fast linear iterations for distributed averaging", 2004.
 #pragma once
 
-#include "yotta/comm/communicator.hpp"
-#include "yotta/core/tensor.hpp"
-
-#if YOTTA_BODIES_OF(parallel_gossip)
 #include <cmath>
 #include <numbers>
-#endif  // YOTTA_BODIES
+
+#include "yotta/comm/communicator.hpp"
+#include "yotta/core/tensor.hpp"
 
 namespace yotta {
 
 // Averages x (n) with the two neighbours' in a ring, `rounds` times, in place.
-YOTTA_API void gossip(Tensor& x, const Communicator& ring, int rounds);
-
-// How much of the differences is left after a round, at most.
-YOTTA_API double gossip_factor(int p);
-
-// Bytes that one of p ranks sends.
-constexpr int64_t gossip_bytes_sent(int p, int rounds, int64_t bytes) {
-  return p == 1 ? 0 : 2 * rounds * bytes;
-}
-
-#if YOTTA_BODIES_OF(parallel_gossip)
-
-void gossip(Tensor& x, const Communicator& ring, int rounds) {
+inline void gossip(Tensor& x, const Communicator& ring, int rounds) {
   const int p = ring.size();
   const int left = wrap(ring.rank() - 1, p), right = wrap(ring.rank() + 1, p);
   Tensor from_left = Tensor::empty(x.shape(), x.dtype());   // (n)
@@ -60,13 +46,17 @@ void gossip(Tensor& x, const Communicator& ring, int rounds) {
   }
 }
 
-double gossip_factor(int p) {
+// How much of the differences is left after a round, at most.
+inline double gossip_factor(int p) {
   double largest = 0;  // of the averaging matrix's eigenvalues but 1, which belongs to the mean
   for (int k = 1; k < p; ++k)
     largest = std::max(largest, std::abs(1 + 2 * std::cos(2 * std::numbers::pi * k / p)) / 3);
   return largest;
 }
 
-#endif  // YOTTA_BODIES
+// Bytes that one of p ranks sends.
+constexpr int64_t gossip_bytes_sent(int p, int rounds, int64_t bytes) {
+  return p == 1 ? 0 : 2 * rounds * bytes;
+}
 
 }  // namespace yotta

@@ -8,7 +8,7 @@
 
 #include "yotta/comm/channel.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
-#include "yotta/core/matrix_view.hpp"
+#include "yotta/core/matmul_ladder.hpp"
 
 namespace yotta {
 

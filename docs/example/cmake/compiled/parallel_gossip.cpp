@@ -1,2 +1,0 @@
-// The bodies of parallel/gossip.hpp.
-#include "yotta/parallel/gossip.hpp"
