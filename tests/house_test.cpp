@@ -376,16 +376,6 @@ Complaints wide_comments(const fs::path& root) {
   return complaints;
 }
 
-// The starters of exercises, which are cut from the library: its checks are theirs.
-bool is_cut(const fs::path& root, const fs::path& source) {
-  std::string first;
-  each_line(root / source, [&](int number, const std::string& line) {
-    if (number == 1) first = line;
-  });
-  return source.string().find("exercises/") != std::string::npos &&
-         first.starts_with("// Cut from include/yotta");
-}
-
 // Where a file's readers look for a bare name: on its floor, include and tests alike, or in its top
 // folder.
 std::string part_of(const fs::path& path) {
@@ -423,7 +413,7 @@ Complaints stale_paths(const fs::path& root) {
   for (const fs::path& source : all) names[part_of(source)].insert(source.filename());
   const std::regex path("[A-Za-z0-9_][A-Za-z0-9_./-]*\\.(hpp|cpp|cuh|cu|cmake)(?![A-Za-z0-9_.:-])");
   for (const fs::path& source : all) {
-    if (is_cut(root, source) || source == "tests/house_test.cpp") continue;
+    if (source == "tests/house_test.cpp") continue;
     each_line(root / source, [&](int number, const std::string& line) {
       const std::string comment = comment_of(source, line);
       if (comment.find('.') == std::string::npos) return;
@@ -479,7 +469,7 @@ Complaints unformatted(const fs::path& root, const std::string& clang_format) {
   std::string command =
       fmt::format("{} --style='file:{}/.clang-format' --dry-run", clang_format, YOTTA_SOURCE_DIR);
   for (const fs::path& source : sources(root))
-    if (!is_cut(root, source)) command += fmt::format(" '{}'", (root / source).string());
+    command += fmt::format(" '{}'", (root / source).string());
   const fs::path output = fs::path(YOTTA_BUILD_DIR) / "unformatted.txt";
   const int status = std::system(fmt::format("{} 2>'{}'", command, output.string()).c_str());
   Complaints complaints;

@@ -18,11 +18,11 @@ _yotta() {
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --variant --json --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
-    check) words="--help --file --json --verbose --asan --variant --no-asan --hint --afresh --cut $(_yotta_tasks "$root" "$word")" ;;
+    check) words="--help --file --json --verbose --asan --variant --no-asan --hint --afresh $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
     collect) words="--help --out --json" ;;
     doctor) words="--help --json --packages" ;;
-    exercise) words="--help new verify" ;;
+    exercise) words="--help new signatures verify" ;;
     grade) words="--help --out --json --names --exercises --jobs --hidden --variant --visibility" ;;
     handout) words="--help --exercises --out --variant --native --json --no-check" ;;
     help) words="" ;;

@@ -88,6 +88,17 @@ std::vector<std::string> new_exercise(const std::string& root, const std::string
   return written;
 }
 
+int write_signatures(const std::string& name) {
+  const std::vector<Exercise> exercises =
+      name.empty() ? all_exercises() : std::vector<Exercise>{choose_exercise(name).exercise};
+  for (const Exercise& exercise : exercises) {
+    const std::string readme = exercise.folder + "/README.md";
+    write_text(readme, with_signatures(read_text(readme), signatures_of(exercise)));
+    fmt::print("  {}\n", relative(readme));
+  }
+  return 0;
+}
+
 int make_exercise(const std::string& id, const std::string& json) {
   JsonOutput output(json);
   const std::vector<std::string> files = new_exercise(YOTTA_SOURCE_DIR, id);
@@ -97,11 +108,10 @@ int make_exercise(const std::string& id, const std::string& json) {
       "These are the example's files under your names, and all of them work as they are:\n"
       "  ./yotta exercise verify {0}     proves it, now and after each change\n"
       "  ./yotta check {0}               what a student sees\n"
-      "Write your own topic into include/yotta/parallel/{1}.hpp, between its marks the part that "
-      "a\n"
-      "student is to write, and then `./yotta check {0} --cut`. exercises/README.md says the "
-      "rest.\n",
-      number, stem);
+      "Write your own topic into include/yotta/parallel/{1}.hpp, and name the functions that a "
+      "student\n"
+      "is to write in exercises/{2}/exercise.json. exercises/README.md says the rest.\n",
+      number, stem, id);
   output.write({{"exercise", id}, {"files", files}});
   return 0;
 }

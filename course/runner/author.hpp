@@ -23,4 +23,8 @@ std::vector<std::string> new_exercise(const std::string& root, const std::string
 // The verb: makes it, and says what to do next. `json`: a file that gets its files' names too.
 int make_exercise(const std::string& id, const std::string& json);
 
+// The tasks' functions, as the pages declare them, go into the README of an exercise, or of all of
+// them. Returns the exit status.
+int write_signatures(const std::string& name);
+
 }  // namespace runner

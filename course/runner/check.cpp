@@ -30,14 +30,6 @@ std::string file_to_grade(const Exercise& exercise, const CheckOptions& options)
   return fs::absolute(options.file);
 }
 
-// Authors, after they have changed the library's header.
-int cut_again(const Exercise& exercise) {
-  write_text(exercise.starter(), fresh_starter(exercise));
-  fmt::print("{} is cut from {}\n", relative(exercise.starter()),
-             fmt::join(exercise.headers, " and "));
-  return 0;
-}
-
 nlohmann::json refused(const std::string& exercise, const std::string& why) {
   return {{"exercise", exercise}, {"graded", false}, {"error", why}};
 }
@@ -151,7 +143,7 @@ int check(const CheckOptions& options) {
         "--asan needs AddressSanitizer, which this compiler does not have, or this build is a "
         "sanitizer's own. With g++ it is the package libasan (Fedora), or part of g++ (Debian)");
   if (options.name.empty()) {
-    if (!options.file.empty() || options.hint || options.afresh || options.cut)
+    if (!options.file.empty() || options.hint || options.afresh)
       throw UsageError("say which exercise: ./yotta check 10 ...; ./yotta list shows them all");
     return check_all(options);
   }
@@ -161,7 +153,6 @@ int check(const CheckOptions& options) {
         "--asan is not for {}, whose kernels run in the emulator: it checks each address itself",
         chosen.exercise.id));
   if (options.hint) return hint(options.name);
-  if (options.cut) return cut_again(chosen.exercise);
   if (options.afresh && !options.file.empty())
     throw UsageError("--afresh is about your own file, and --file grades another one");
   return check_one(chosen, options);

@@ -18,7 +18,6 @@ struct CheckOptions {
   bool no_asan = false;  // not even where exercise.json asks for it, in a second look
   bool hint = false;     // show the next hint of the first open task instead
   bool afresh = false;   // keep the student's file under another name and start from the starter
-  bool cut = false;      // for authors: cut the starter from the library's header again
 };
 
 // Returns 0 only when every point was earned (or what was asked for instead was done), 1 when not,

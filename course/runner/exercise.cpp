@@ -247,6 +247,10 @@ std::string relative(const std::string& path) {
   return path.starts_with(root) ? path.substr(root.size()) : path;
 }
 
+std::string name_of_function(const Task& task) {
+  return task.function.substr(0, task.function.find('('));
+}
+
 int Task::weight(const std::string& name) const {
   const auto found = weights.find(name);
   return found == weights.end() ? 1 : found->second;
@@ -263,17 +267,18 @@ std::vector<std::string> Exercise::sources() const {
   }
   return paths;
 }
-std::string Exercise::library_text() const {
+std::string Exercise::page_text() const {
   std::vector<std::string> texts;
   for (const std::string& path : sources()) texts.push_back(read_text(path));
-  if (tasks.empty() || tasks.front().function.empty()) return one_text(texts);
+  return one_text(texts);
+}
+std::string Exercise::library_text() const {
   try {
-    return with_marks(one_text(texts), tasks);
+    return with_marks(page_text(), tasks);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("{}/exercise.json: {}", folder, error.what()));
   }
 }
-std::string Exercise::starter() const { return folder + "/" + file_name(); }
 std::string Exercise::work_copy() const {
   const char* const elsewhere = std::getenv("YOTTA_WORK");
   const bool named = elsewhere != nullptr && *elsewhere != '\0';
@@ -396,9 +401,7 @@ std::string cut_solution(const std::string& header) {
 
 std::string cut_starter(const std::string& header) {
   marked_parts(header);
-  Lines starter = {
-      "// Cut from include/yotta. Students: write between the marks of your copy in work/.",
-      "// Authors: edit the library's header; `./yotta check NN --cut` writes this file again."};
+  Lines starter = {"// A page of include/yotta without what you write: between the marks."};
   const Lines lines = as_student(lines_of(header));
   const std::set<size_t> returning = returning_lines(joined(lines));
   bool inside = false, included = false, given_away = false;
@@ -459,18 +462,78 @@ std::string with_parts(const Exercise& exercise, const std::string& text, const 
     throw std::runtime_error(file + ": " + error.what());
   }
 }
+
+std::string includes_of(const std::string& text) {
+  std::string includes;
+  for (const std::string& line : lines_of(text))
+    if (line.starts_with("#include ")) includes += line + "\n";
+  return includes;
+}
 }  // namespace
 
-std::string fresh_starter(const Exercise& exercise) {
+std::string starter_of(const Exercise& exercise) {
+  const std::string handed_out = exercise.folder + "/" + exercise.file_name();
+  if (fs::exists(handed_out)) return read_text(handed_out);
   std::string starter = cut_starter(exercise.library_text());
   for (const auto& [task, wrong] : exercise.mend) starter = with_parts(exercise, starter, wrong);
   return starter;
 }
 
 std::string variant_of(const Exercise& exercise, const std::string& name) {
-  if (name == "starter") return read_text(exercise.starter());
+  if (name == "starter") return starter_of(exercise);
+  if (name == "includes") return includes_of(starter_of(exercise));
   const std::string solution = cut_solution(exercise.library_text());
   return name == "library" ? solution : with_parts(exercise, solution, name);
+}
+
+namespace {
+
+// Without what only the build needs to know; lines of at most 100 columns.
+std::string readable_signature(const PageFunction& function) {
+  std::string text = function.parameters_of_template, signature = function.signature;
+  if (!text.empty()) text += "\n";
+  for (const char* word : {"inline ", "YOTTA_API ", "static "})
+    if (const size_t at = signature.find(word); at != std::string::npos)
+      signature.erase(at, std::string(word).size());
+  while (signature.size() > most_columns) {
+    const size_t cut = signature.rfind(", ", most_columns - 1);
+    if (cut == std::string::npos) break;
+    text += signature.substr(0, cut + 1) + "\n";
+    signature = "    " + signature.substr(cut + 2);
+  }
+  return text + signature;
+}
+
+constexpr const char* signatures_fence = "```cpp signatures\n";
+
+}  // namespace
+
+std::string signatures_of(const Exercise& exercise) {
+  std::string block = signatures_fence;
+  const std::vector<PageFunction> functions = functions_of(exercise.page_text());
+  for (const Task& task : exercise.tasks) {
+    const PageFunction function = find_function(functions, task.function);
+    const std::string owner = name_of_function(task);
+    const size_t end = owner.rfind("::");
+    const bool in_class =
+        end != std::string::npos && function.signature.find("::") > function.signature.find('(');
+    block += fmt::format("// {}{}\n{};\n", task.id,
+                         in_class ? ": a member of " + owner.substr(0, end) : "",
+                         readable_signature(function));
+  }
+  return block + "```\n";
+}
+
+std::string with_signatures(const std::string& readme, const std::string& block) {
+  const size_t old = readme.find(signatures_fence);
+  if (old != std::string::npos) {
+    const size_t end = readme.find("```\n", old + 1);
+    return readme.substr(0, old) + block + readme.substr(std::min(end, readme.size() - 4) + 4);
+  }
+  const size_t table = readme.find("\n| task |"), behind = readme.find("\n\n", table + 1);
+  if (table == std::string::npos || behind == std::string::npos)
+    throw std::runtime_error("README.md has no table of tasks that begins with: | task |");
+  return readme.substr(0, behind + 2) + block + readme.substr(behind + 1);
 }
 
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task) {

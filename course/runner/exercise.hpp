@@ -1,9 +1,16 @@
-// Exercises: exercises/NN_topic/exercise.json, and how a student's file is cut from the library's
-// header.
+// Exercises: exercises/NN_topic/exercise.json, and how a student's file is made from a page of the
+// library. exercise.json names the page's functions that a student writes:
 //
-//     include/yotta/comm/collectives_ring.hpp      // exercise 10.1: pass partial sums round ...
-//                                             ... the library's own lines ...
-//                                             // end of exercise 10.1
+//     {"id": "10.1", "function": "reduce_scatter_ring", "task": "pass partial sums round ..."}
+//
+//     include/yotta/comm/collectives_ring.hpp
+//          │ with_marks
+//          ▼
+//     void reduce_scatter_ring(...) {
+//       // exercise 10.1: pass partial sums round ...
+//       ... the library's own lines ...
+//       // end of exercise 10.1
+//     }
 //          │ cut_starter                           │ cut_solution
 //          ▼                                       ▼
 //     the same file, with not_done("10.1")    the same file, ── replace_parts ──► a wrong solution
@@ -38,6 +45,9 @@ struct Task {
   // What a case counts for among its task's. 0: it is a remark, which is shown and takes no points.
   int weight(const std::string& name) const;
 };
+
+// Its name, without the parameters that tell it from others: "Ddp::finish".
+std::string name_of_function(const Task& task);
 
 // A wrong solution, who must notice it, and what the student must be told.
 struct Wrong {
@@ -76,8 +86,8 @@ struct Exercise {
   std::string file_name() const;             // "collectives_ring.hpp", the last header's
   std::string number() const;                // "10"
   std::vector<std::string> sources() const;  // paths of the headers
-  std::string library_text() const;          // of the headers
-  std::string starter() const;               // the committed starter's path
+  std::string page_text() const;             // of the headers
+  std::string library_text() const;          // the same with the tasks' marks
   std::string work_copy()
       const;  // the student's own file's: in work/, or in the folder that YOTTA_WORK names
 };
@@ -107,9 +117,10 @@ std::vector<std::string> marked_parts(const std::string& header);
 // partner are borne with: a part ends at the latest where the next one begins.
 std::vector<std::string> part_of_lines(const std::string& text);
 std::string cut_starter(const std::string& header);
-// The same for an exercise, whose starter holds mistakes in the parts that are to be mended. Throws
+// The same for an exercise, whose starter holds mistakes in the parts that are to be mended. In a
+// tree that was handed out, and has no bodies to cut, it is a file of the exercise's folder. Throws
 // if there is no such wrong solution.
-std::string fresh_starter(const Exercise& exercise);
+std::string starter_of(const Exercise& exercise);
 std::string cut_solution(const std::string& header);
 // A wrong solution, from the library's and the parts that are wrong:
 //
@@ -122,9 +133,14 @@ std::string cut_solution(const std::string& header);
 // exactly once.
 std::string replace_parts(const std::string& solution, const std::string& wrong);
 
-// The text of one variant: "starter" (as committed), "library", or the name of a file in wrong/ or
-// right/.
+// The text of one variant: "starter", "library", or the name of a file in wrong/ or right/; or its
+// lines of #include: "includes".
 std::string variant_of(const Exercise& exercise, const std::string& name);
+
+// The functions of the tasks as the page declares them: a block of Markdown, for the README.
+std::string signatures_of(const Exercise& exercise);
+// A README with this block in place of the one that it has, or behind its table of tasks.
+std::string with_signatures(const std::string& readme, const std::string& block);
 
 // The hints of one task, from hints.md: "## 10.1", then one paragraph a hint.
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task);

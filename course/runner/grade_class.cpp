@@ -37,7 +37,7 @@ struct GradedExercise {
 };
 
 GradedExercise prepare(const Exercise& exercise, const std::string& graded_by) {
-  GradedExercise graded{exercise, read_text(exercise.starter()), "", ""};
+  GradedExercise graded{exercise, starter_of(exercise), "", ""};
   try {
     const Grader grader = build_grader(exercise);
     graded.fingerprint = print_of(graded_by + print_of(read_text(grader.library)) +

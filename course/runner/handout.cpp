@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "runner/places.hpp"
 #include "runner/process.hpp"
 #include "runner/solution.hpp"
+#include "runner/submission.hpp"
 #include "runner/submissions.hpp"
 #include "runner/variant.hpp"
 
@@ -52,8 +54,24 @@ void build_answers(const std::string& build, const std::vector<Exercise>& exerci
   run_or_throw(command, "the library does not build in " + build);
 }
 
-// The words that compile a file of the library, for another file.
-Words compile_words(const std::string& build, const std::string& source,
+// Precompiled are the library's own headers, with their bodies.
+void leave_out_precompiled(Words& words) {
+  for (size_t i = 0; i < words.size();) {
+    const bool by_clang = words[i] == "-Xclang" && i + 3 < words.size() &&
+                          (words[i + 1] == "-include-pch" || words[i + 1] == "-include");
+    const bool by_gcc = words[i] == "-include" && i + 1 < words.size();
+    const size_t count = by_clang ? 4 : by_gcc ? 2 : words[i] == "-Winvalid-pch" ? 1 : 0;
+    if (count == 0) {
+      ++i;
+      continue;
+    }
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
+                words.begin() + static_cast<std::ptrdiff_t>(i + count));
+  }
+}
+
+// The words that compile a file of the library, for another file, on the headers of a tree.
+Words compile_words(const std::string& build, const std::string& tree, const std::string& source,
                     const std::string& object) {
   const auto list = nlohmann::json::parse(read_text(build + "/compile_commands.json"));
   for (const auto& one : list) {
@@ -62,6 +80,9 @@ Words compile_words(const std::string& build, const std::string& source,
     std::erase_if(words, [](const std::string& word) {
       return word.starts_with("-DYOTTA_COMPILING_") || word == "-Werror";
     });
+    leave_out_precompiled(words);
+    std::replace(words.begin(), words.end(), "-I" + (root / "include").string(),
+                 "-I" + tree + "/include");
     const auto output = std::find(words.begin(), words.end(), "-o");
     if (output == words.end() || output + 1 == words.end()) break;
     *(output + 1) = object;
@@ -71,33 +92,37 @@ Words compile_words(const std::string& build, const std::string& source,
   throw std::runtime_error("cannot find how the library is compiled in " + build);
 }
 
-// Objects of functions that every file compiles for itself, in one archive.
+// Objects of functions that the tree's pages only declare, in one archive.
 class Twins {
  public:
-  Twins(std::string build, std::string folder)
-      : build_(std::move(build)), folder_(std::move(folder)) {
+  Twins(std::string build, std::string tree, std::string folder)
+      : build_(std::move(build)), tree_(std::move(tree)), folder_(std::move(folder)) {
     fs::create_directories(folder_);
   }
-  void add(const std::string& header, const std::string& unit) {
-    const std::string name = fs::path(header).stem(), source = folder_ + "/" + name + ".cpp";
-    write_text(source,
-               fmt::format("#include <utility>\n\n#include \"yotta/{}\"\n\n{}", header, unit));
-    objects_.push_back(folder_ + "/" + name + ".o");
-    Command command = {"env", "-C", build_};
-    for (const std::string& word : compile_words(build_, source, objects_.back()))
-      command.push_back(word);
-    run_or_throw(command, "the bodies of " + header + " cannot be compiled apart");
-  }
+  void add(const std::string& header, const std::string& unit) { units_[header] += unit; }
+  // When all of the tree's pages are written: they include each other.
   void write(const std::string& archive) const {
-    if (objects_.empty()) return;
+    if (units_.empty()) return;
+    std::vector<std::string> objects;
+    for (const auto& [header, unit] : units_) {
+      const std::string source =
+          fmt::format("{}/{}.cpp", folder_, fs::path(header).stem().string());
+      write_text(source,
+                 fmt::format("#include <utility>\n\n#include \"yotta/{}\"\n\n{}", header, unit));
+      objects.push_back(fs::path(source).replace_extension(".o"));
+      Command command = {"env", "-C", build_};
+      for (const std::string& word : compile_words(build_, tree_, source, objects.back()))
+        command.push_back(word);
+      run_or_throw(command, "the bodies of " + header + " cannot be compiled apart");
+    }
     Command command = {"ar", "rcs", archive};
-    command.insert(command.end(), objects_.begin(), objects_.end());
+    command.insert(command.end(), objects.begin(), objects.end());
     run_or_throw(command, "ar could not write " + archive);
   }
 
  private:
-  std::string build_, folder_;
-  std::vector<std::string> objects_;
+  std::string build_, tree_, folder_;
+  std::map<std::string, std::string> units_;  // by the page, what it does not define
 };
 
 // ---- what is copied ----
@@ -107,7 +132,8 @@ bool is_left_out(const fs::path& path) {
   const std::string in_root = relative(path);
   const bool unit = in_root.starts_with("cmake/compiled/") &&
                     path.parent_path() == root / "cmake/compiled" && path.extension() == ".cpp";
-  return unit || name == ".state.json" || name.ends_with(".before") || fs::is_symlink(path);
+  return unit || path.extension() == ".ipp" || name == ".state.json" || name.ends_with(".before") ||
+         fs::is_symlink(path);
 }
 
 void copy_tree(const fs::path& from, const fs::path& to) {
@@ -157,15 +183,15 @@ std::set<std::string> cut_headers(const std::vector<Exercise>& exercises, const 
   std::set<std::string> open;
   for (const Exercise& exercise : exercises) {
     for (const std::string& header : library_headers(exercise)) {
-      const HandoutHeader cut = cut_for_handout(read_text(root / "include/yotta" / header));
+      const HandoutHeader cut =
+          cut_for_handout(read_text(root / "include/yotta" / header), exercise.tasks);
       write_text(out / "include/yotta" / header, cut.text);
       if (!cut.unit.empty()) twins.add(header, cut.unit);
       if (cut.open.empty()) continue;
       open.insert(exercise.id);
       fmt::print(
-          "{} in include/yotta/{}: not_done stands there. It is a template, a kernel or a member "
-          "of "
-          "a class, which no library can hold; what calls it stops with that message.\n",
+          "{} in include/yotta/{}: not_done stands there. It is a template, or on a page with "
+          "kernels, which no library can hold; what calls it stops with that message.\n",
           fmt::join(cut.open, ", "), header);
     }
   }
@@ -256,16 +282,23 @@ std::vector<Answer> all_answers(const std::vector<Exercise>& exercises) {
 // Lines of code that stand in the course outside of these exercises' parts.
 std::vector<std::string> common_lines(const std::vector<Exercise>& exercises) {
   std::vector<std::string> all;
+  const auto add_others = [&](const std::string& text) {
+    const std::vector<std::string> parts = part_of_lines(text);
+    const Lines lines = lines_of(text);
+    for (size_t i = 0; i < lines.size(); ++i)
+      if (parts[i].empty()) all.push_back(trimmed(lines[i]));
+  };
+  std::set<fs::path> pages;
+  for (const Exercise& exercise : all_exercises()) {
+    add_others(exercise.library_text());
+    for (const std::string& path : exercise.sources()) pages.insert(fs::canonical(path));
+  }
   for (const char* folder : {"include", "course", "lessons"})
-    each_text(root / folder, [&](const fs::path&, const std::string& text) {
-      const std::vector<std::string> parts = part_of_lines(text);
-      const Lines lines = lines_of(text);
-      for (size_t i = 0; i < lines.size(); ++i)
-        if (parts[i].empty()) all.push_back(trimmed(lines[i]));
+    each_text(root / folder, [&](const fs::path& path, const std::string& text) {
+      if (pages.count(fs::canonical(path)) == 0) add_others(text);
     });
   for (const Exercise& exercise : exercises)
-    for (const std::string& line : lines_of(read_text(exercise.starter())))
-      all.push_back(trimmed(line));
+    for (const std::string& line : lines_of(starter_of(exercise))) all.push_back(trimmed(line));
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -293,7 +326,7 @@ void cut_other_headers(const Secrets& secrets, const fs::path& out, Twins& twins
     for (const AnswerFound& one : answers_found(secrets.answers, text, secrets.common))
       lines.push_back(one.line);
     if (lines.empty()) return;
-    const HandoutHeader cut = cut_for_handout(text, lines);
+    const HandoutHeader cut = cut_for_handout(text, {}, lines);
     write_text(path, cut.text);
     if (!cut.unit.empty()) twins.add(fs::relative(path, out / "include/yotta"), cut.unit);
   });
@@ -358,7 +391,7 @@ bool make_tree(const std::vector<Exercise>& exercises, const HandoutOptions& opt
   copy_course(out);
   for (const Exercise& exercise : exercises) copy_exercise(exercise, out);
   const RunFolder work(YOTTA_BUILD_DIR "/handouts");
-  Twins twins(build, work.path());
+  Twins twins(build, out, work.path());
   const Secrets secrets{all_answers(exercises), common_lines(exercises)};
   const std::set<std::string> open = cut_headers(exercises, out, twins);
   cut_other_headers(secrets, out, twins);
@@ -392,6 +425,7 @@ void copy_exercise(const Exercise& exercise, const std::string& out) {
   for (auto& task : json["tasks"]) task.erase("mend");  // the name tells of the mistake
   fs::remove(to / "exercise.json");
   write_text(to / "exercise.json", json.dump(2) + "\n");
+  write_text(to / exercise.file_name(), starter_of(exercise));
 }
 
 std::vector<Answer> answers_in(const std::string& header) {
@@ -410,8 +444,7 @@ std::vector<Answer> answers_in(const std::string& header) {
 std::vector<Answer> answers_of(const Exercise& exercise) {
   std::vector<Answer> answers = answers_in(exercise.library_text());
   std::set<std::string> given;
-  for (const std::string& line : lines_of(read_text(exercise.starter())))
-    given.insert(trimmed(line));
+  for (const std::string& line : lines_of(starter_of(exercise))) given.insert(trimmed(line));
   for (Answer& answer : answers)
     if (exercise.mend.count(answer.part) > 0)
       std::erase_if(answer.lines, [&](const std::string& line) { return given.count(line) > 0; });

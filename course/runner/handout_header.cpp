@@ -4,45 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
-#include "runner/exercise.hpp"
+#include "runner/page_functions.hpp"
 
 namespace runner {
 namespace {
-
-// A definition that begins at the left edge with "inline" or "constexpr".
-struct Definition {
-  size_t end = 0;         // behind its last line
-  std::string specifier;  // "inline"
-  std::string result, name;
-  std::vector<std::string> parameters;  // with their default arguments
-};
-
-// Reads code and skips comments and literals.
-class Scanner {
- public:
-  // The character, if it is code; else 0.
-  char code(char c) {
-    const char before = before_;
-    before_ = c;
-    if (c == '\n') return comment_ = false, quote_ = 0, c;
-    if (comment_) return 0;
-    if (quote_ != 0) return literal(c, before);
-    if (c == '/' && before == '/') return comment_ = true, '\0';
-    if (c == '"' || (c == '\'' && std::isalnum(static_cast<unsigned char>(before)) == 0))
-      return quote_ = c, '\0';
-    return c;
-  }
-
- private:
-  char literal(char c, char before) {
-    if (c == quote_ && before != '\\') quote_ = 0;
-    if (c == '\\' && before == '\\') before_ = 0;  // a backslash that is a character
-    return 0;
-  }
-  bool comment_ = false;
-  char quote_ = 0, before_ = 0;
-};
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -76,52 +43,6 @@ std::string argument(const std::string& parameter) {
   return plain.find("&&") == std::string::npos ? name : fmt::format("std::move({})", name);
 }
 
-// The code from here to the end of the block that opens first, and where its last line ends.
-struct Block {
-  std::string head;  // what stands before the block
-  size_t end = 0;
-  bool whole = false;
-};
-Block block_at(const Lines& lines, size_t begin) {
-  Block block;
-  Scanner scanner;
-  int braces = 0, others = 0;
-  bool opened = false;
-  for (size_t i = begin; i < lines.size(); ++i) {
-    for (const char each : lines[i] + "\n") {
-      const char c = scanner.code(each);
-      others += (c == '(') - (c == ')');
-      if (!opened && c == '{' && others == 0) opened = true;
-      if (!opened && c == ';') return block;
-      if (!opened && c != 0) block.head += c;
-      if (opened) braces += (c == '{') - (c == '}');
-    }
-    if (opened && braces == 0) return block.end = i + 1, block.whole = true, block;
-  }
-  return block;
-}
-
-std::optional<Definition> definition_at(const Lines& lines, size_t begin) {
-  Definition found;
-  for (const char* specifier : {"inline", "constexpr"})
-    if (lines[begin].starts_with(specifier + std::string(" "))) found.specifier = specifier;
-  if (found.specifier.empty()) return {};
-  const Block block = block_at(lines, begin);
-  const size_t open = block.head.find('('), close = block.head.rfind(')');
-  if (!block.whole || open == std::string::npos || close == std::string::npos) return {};
-  size_t name = open;
-  while (name > 0 && is_word(block.head[name - 1])) --name;
-  found.end = block.end;
-  found.name = block.head.substr(name, open - name);
-  const size_t after = found.specifier.size();
-  found.result = trimmed(block.head.substr(after, name - after));
-  found.parameters = split_parameters(block.head.substr(open + 1, close - open - 1));
-  const bool plain =
-      trimmed(block.head.substr(close + 1)).empty() && block.head.find("...") == std::string::npos;
-  const bool named = !found.name.empty() && !found.result.empty() && found.result != "auto";
-  return plain && named ? std::optional(found) : std::nullopt;
-}
-
 template <class Of>
 std::string joined(const std::vector<std::string>& parameters, Of of) {
   std::vector<std::string> all;
@@ -129,112 +50,227 @@ std::string joined(const std::vector<std::string>& parameters, Of of) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-// The function's type and name in the library, without a body.
-std::string twin(const Definition& f) {
-  return fmt::format("{} {}({})", f.result, f.name, joined(f.parameters, without_default));
+// Without these words, which stand before what the function returns, or behind its parameters.
+std::string without_words(std::string text, const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
+      const size_t end = at + word.size();
+      const bool whole =
+          (at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]));
+      if (whole)
+        text.erase(at, word.size());
+      else
+        at = end;
+    }
+  return trimmed(text);
 }
 
-std::string for_students(const Definition& f) {
-  const std::string call =
-      fmt::format("handed_out::{}({})", f.name, joined(f.parameters, argument));
-  const std::string body =
-      f.specifier == "inline"
-          ? call
-          : fmt::format("std::is_constant_evaluated() ? handed_out::only_at_run_time<{}>() : {}",
-                        f.result, call);
-  return fmt::format(
-      "namespace handed_out {{\n{};\n}}  // namespace handed_out\n{} {} {}({}) {{\n  return {};  "
-      "// compiled\n}}\n",
-      twin(f), f.specifier, f.result, f.name,
-      joined(f.parameters, [](const std::string& text) { return text; }), body);
+std::string without_comments(const std::string& text) {
+  std::string plain;
+  for (const std::string& line : lines_of(text)) plain += line.substr(0, line.find("//")) + "\n";
+  return trimmed(plain);
 }
 
-std::string in_library(const Definition& f) {
-  return fmt::format("{} {{\n  return yotta::{}({});\n}}\n", twin(f), f.name,
-                     joined(f.parameters, argument));
+// Without [[nodiscard]] and its likes.
+std::string without_attributes(std::string text) {
+  for (size_t at; (at = text.find("[[")) != std::string::npos;)
+    text.erase(at, text.find("]]", at) + 2 - at);
+  return text;
 }
 
-bool begins_bodies(const std::string& line) { return line.starts_with("#if YOTTA_BODIES_OF("); }
-bool ends_bodies(const std::string& line) { return line == "#endif  // YOTTA_BODIES"; }
+// A function of a page, taken apart.
+class Definition {
+ public:
+  Definition(const std::string& page, const PageFunction& function)
+      : page_(page), function_(function) {
+    const std::string before = without_attributes(part(function.head, function.called));
+    is_constexpr_ = without_words(before, {"constexpr"}) != trimmed(before);
+    returned_ = without_words(before, {"inline", "static", "virtual", "explicit", "constexpr"});
+    parameters_ =
+        split_parameters(without_comments(part(function.parameters + 1, function.behind - 1)));
+  }
 
-// One header, read from its first line to its last.
+  // Can a library hold it?
+  bool is_plain() const {
+    const bool deduced = returned_ == "auto" && qualifiers().find("->") == std::string::npos;
+    return function_.parameters_of_template.empty() && !deduced && !(is_constexpr_ && in_class());
+  }
+  bool is_constexpr() const { return is_constexpr_; }
+  // Behind its class, whose members are declared there.
+  bool is_declared_before() const {
+    return !in_class() && function_.name.find("::") != std::string::npos;
+  }
+
+  std::string declaration() const {
+    const std::string head = part(function_.begin, function_.values);
+    return (in_class() ? trimmed(head) : without_words(head, {"inline"})) + ";";
+  }
+  // The same function outside of its class, and not inline.
+  std::string outside() const {
+    const std::string name = (in_class() ? function_.owner + "::" : "") + function_.name;
+    const std::string called =
+        fmt::format("{}({}){}", name, joined(parameters_, without_default), qualifiers());
+    // A type that its class defines is known only behind the name.
+    const std::string head = returned_.empty() ? called
+                             : returned_ == "auto"
+                                 ? "auto " + called
+                                 : fmt::format("auto {} -> {}", called, returned_);
+    return head + " " + body(function_.values) + "\n";
+  }
+  std::string twin_declared() const {
+    return fmt::format("{} {}({});\n", returned_, function_.name,
+                       joined(parameters_, without_default));
+  }
+  std::string twin_called() const {
+    return fmt::format(
+        "{} {{\n  return std::is_constant_evaluated()\n             ? "
+        "yotta::handed_out::only_at_run_time<{}>()\n             : handed_out::{}({});  // "
+        "compiled\n}}",
+        trimmed(part(function_.begin, function_.open)), returned_, function_.name,
+        joined(parameters_, argument));
+  }
+  std::string space() const { return function_.space; }
+  bool returns_value() const { return function_.returns_value; }
+
+ private:
+  bool in_class() const { return !function_.owner.empty(); }
+  // Behind the parameters: const, or what a function returns.
+  std::string qualifiers() const {
+    const std::string all =
+        without_words(part(function_.behind, function_.values), {"override", "final"});
+    return all.empty() ? "" : " " + all;
+  }
+  std::string part(size_t begin, size_t end) const { return page_.substr(begin, end - begin); }
+  std::string body(size_t from) const { return part(from, function_.close + 1); }
+
+  const std::string& page_;
+  PageFunction function_;
+  bool is_constexpr_ = false;
+  std::string returned_;
+  std::vector<std::string> parameters_;  // with their default arguments
+};
+
+// What stands in place of a piece of the page.
+struct Change {
+  size_t begin = 0, end = 0;
+  std::string text;
+};
+
+// One page, its functions from first to last.
 class Cutter {
  public:
-  Cutter(const std::string& header, const std::vector<size_t>& again)
-      : lines_(lines_of(header)), parts_(part_of_lines(header)), secret_(lines_.size()) {
-    for (size_t i = 0; i < lines_.size(); ++i) secret_[i] = !parts_[i].empty();
-    for (const size_t line : again) secret_.at(line) = true;
-    kernels_ = header.find("__global__") != std::string::npos ||
-               header.find("__device__") != std::string::npos;
+  Cutter(const std::string& page, const std::vector<Task>& tasks, const std::vector<size_t>& again)
+      : page_(page), functions_(functions_of(page)) {
+    for (const Task& task : tasks) find_task(task);
+    for (const size_t line : again) again_.insert(line);
+    kernels_ = page.find("__global__") != std::string::npos ||
+               page.find("__device__") != std::string::npos;
+    leave_out_bodies();
   }
 
   HandoutHeader cut() {
-    while (at_ < lines_.size()) step();
-    if (!cut_.unit.empty())
-      cut_.unit =
-          "namespace yotta::handed_out {\n" + cut_.unit + "}  // namespace yotta::handed_out\n";
+    for (const PageFunction& function : functions_)
+      if (!is_left_out(function.begin)) step(function);
+    std::sort(changes_.begin(), changes_.end(),
+              [](const Change& a, const Change& b) { return a.begin > b.begin; });
+    cut_.text = page_;
+    for (const Change& one : changes_) cut_.text.replace(one.begin, one.end - one.begin, one.text);
+    const std::string once = "#pragma once\n";
+    if (const size_t at = cut_.text.find(once); at != std::string::npos)
+      cut_.text.insert(at + once.size(), "\n#include \"yotta/handed_out.hpp\"\n");
     return cut_;
   }
 
  private:
-  void step() {
-    const std::string& line = lines_[at_];
-    if (line.starts_with("// ") && line.find("not in the exercise") != std::string::npos)
-      given_away_ = true;  // what follows would answer a task
-    if (begins_bodies(line)) return skip_bodies();
-    if (const auto f = definition_at(lines_, at_);
-        f && !kernels_ && (given_away_ || is_secret(at_, f->end))) {
-      cut_.text += for_students(*f), cut_.unit += in_library(*f);
-      at_ = f->end;
-      return;
+  void find_task(const Task& task) {
+    try {
+      task_at_[find_function(functions_, task.function).open] = task.id;
+    } catch (const std::runtime_error&) {  // it stands on another page of the exercise
     }
-    if (!parts_[at_].empty()) return leave_open();
-    cut_.text += line + "\n";
-    if (!included_ && line == "#pragma once") {
-      included_ = true;
-      cut_.text += "\n#include \"yotta/handed_out.hpp\"\n";
+  }
+  // Sections of bodies, which the library has: all of it.
+  void leave_out_bodies() {
+    const std::string begins = "#if YOTTA_BODIES_OF(", ends = "#endif  // YOTTA_BODIES\n";
+    for (size_t at = page_.find(begins); at != std::string::npos; at = page_.find(begins, at)) {
+      const size_t end = page_.find(ends, at);
+      if (end == std::string::npos) return;
+      changes_.push_back({at, end + ends.size(), ""});
+      at = end;
     }
-    ++at_;
   }
-  void skip_bodies() {
-    while (at_ < lines_.size() && !ends_bodies(lines_[at_])) ++at_;
-    ++at_;
-  }
-  // The marks stay, with not_done between them.
-  void leave_open() {
-    const std::string part = parts_[at_], indent(lines_[at_].find_first_not_of(' '), ' ');
-    cut_.text += lines_[at_] + "\n" + fmt::format("{}not_done(\"{}\");\n", indent, part);
-    cut_.open.push_back(part);
-    size_t last = at_;
-    while (last + 1 < lines_.size() && parts_[last + 1] == part) ++last;
-    cut_.text += lines_[last] + "\n";
-    at_ = last + 1;
-  }
-  bool is_secret(size_t begin, size_t end) const {
-    return std::find(secret_.begin() + static_cast<std::ptrdiff_t>(begin),
-                     secret_.begin() + static_cast<std::ptrdiff_t>(end),
-                     true) != secret_.begin() + static_cast<std::ptrdiff_t>(end);
+  bool is_left_out(size_t place) const {
+    return std::any_of(changes_.begin(), changes_.end(), [&](const Change& one) {
+      return one.begin <= place && place < one.end && one.text.empty();
+    });
   }
 
-  Lines lines_;
-  std::vector<std::string> parts_;
-  std::vector<bool> secret_;
+  void step(const PageFunction& function) {
+    const auto task = task_at_.find(function.open);
+    const bool is_task = task != task_at_.end();
+    if (!is_task && !holds_again(function) && !is_given_away(function)) return;
+    const Definition definition(page_, function);
+    if (kernels_ || !definition.is_plain()) {
+      if (is_task) leave_open(function, task->second);
+      return;
+    }
+    if (definition.is_constexpr())
+      add_twin(function, definition);
+    else
+      declare(function, definition);
+  }
+  void declare(const PageFunction& function, const Definition& definition) {
+    changes_.push_back({function.begin, function.close + 1,
+                        definition.is_declared_before() ? "" : definition.declaration()});
+    define(definition.space(), definition.outside());
+  }
+  void add_twin(const PageFunction& function, const Definition& definition) {
+    changes_.push_back({function.begin, function.close + 1,
+                        fmt::format("namespace handed_out {{\n{}}}  // namespace handed_out\n{}",
+                                    definition.twin_declared(), definition.twin_called())});
+    define(definition.space() + "::handed_out", definition.outside());
+  }
+  void define(const std::string& space, const std::string& text) {
+    cut_.unit += fmt::format("namespace {} {{\n{}}}\n", space, text);
+  }
+  void leave_open(const PageFunction& function, const std::string& task) {
+    changes_.push_back({function.open, function.close + 1,
+                        fmt::format("{{\n  not_done(\"{}\");\n{}}}", task,
+                                    function.returns_value ? "  return {};\n" : "")});
+    cut_.open.push_back(task);
+  }
+
+  bool holds_again(const PageFunction& function) const {
+    const auto line_of = [&](size_t place) {
+      return static_cast<size_t>(
+          std::count(page_.begin(), page_.begin() + static_cast<std::ptrdiff_t>(place), '\n'));
+    };
+    const auto line = again_.lower_bound(line_of(function.open));
+    return line != again_.end() && *line <= line_of(function.close);
+  }
+  // Behind a comment that says so, up to the end of the namespace: it would answer a task.
+  bool is_given_away(const PageFunction& function) const {
+    const size_t said = page_.rfind("not in the exercise", function.begin);
+    return said != std::string::npos && page_.find("\n}  // namespace", said) > function.begin;
+  }
+
+  const std::string& page_;
+  std::vector<PageFunction> functions_;
+  std::map<size_t, std::string> task_at_;  // by the place of the body
+  std::set<size_t> again_;
+  bool kernels_ = false;
+  std::vector<Change> changes_;
   HandoutHeader cut_;
-  size_t at_ = 0;
-  bool given_away_ = false, included_ = false;
-  bool kernels_ = false;  // compiled in two forms, of which a library holds one: no twins
 };
 
 }  // namespace
 
-HandoutHeader cut_for_handout(const std::string& header, const std::vector<size_t>& again) {
-  marked_parts(header);
-  return Cutter(header, again).cut();
+HandoutHeader cut_for_handout(const std::string& page, const std::vector<Task>& tasks,
+                              const std::vector<size_t>& again) {
+  return Cutter(page, tasks, again).cut();
 }
 
 std::string handed_out_header() {
-  return R"(// Functions whose bodies are exercises: the compiled library in handout/ has them, in
-// namespace yotta::handed_out.
+  return R"(// Functions whose bodies are exercises: the compiled library in handout/ has them.
 #pragma once
 
 #include <type_traits>

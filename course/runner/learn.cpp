@@ -62,7 +62,7 @@ study::Exercise shown(const Exercise& exercise) {
     one.tasks.push_back({result.task.id, result.task.title, result.points, result.task.points,
                          result.solved, shown_hints(exercise, result.task.id),
                          progress.hints(result.task.id), result.task.minutes,
-                         result.task.difficulty, result.task.needs});
+                         result.task.difficulty, result.task.needs, name_of_function(result.task)});
   return one;
 }
 

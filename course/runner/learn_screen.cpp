@@ -182,8 +182,8 @@ std::string hints_page(const State& state) {
   if (task.hints_read < count) return text + "h: one more.\n";
   if (state.exercise().solution.empty()) return text + "There are no more hints.\n";
   if (task.hints_read == count) return text + "h: where a solution stands.\n";
-  return text + fmt::format("A solution stands in {}, between the marks of {}.\n",
-                            state.exercise().solution, task.id);
+  return text +
+         fmt::format("A solution stands in {}: {}.\n", state.exercise().solution, task.function);
 }
 
 // A title that leaves the columns after it where they are.

@@ -21,6 +21,7 @@ struct Task {
   int minutes = 0;
   std::string difficulty = {};
   std::vector<std::string> needs = {};  // tasks whose parts it uses
+  std::string function = {};            // that the student writes
 };
 
 struct Exercise {

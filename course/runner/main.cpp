@@ -63,8 +63,6 @@ void add_check(CLI::App& app, runner::CheckOptions& options, int& result) {
   check->add_flag(
       "--afresh", options.afresh,
       "Start again from the starter; your file is kept beside it as .before, .before.2, ...");
-  check->add_flag("--cut", options.cut,
-                  "For authors: cut the starter from the library's header again");
   check->callback([&] { result = runner::check(options); });
 }
 
@@ -123,12 +121,17 @@ void add_exercise(CLI::App& app, Chosen& chosen, int& result) {
       app.add_subcommand("exercise", "For authors: make a new exercise, or prove that one is fair");
   exercise->callback([exercise] {
     if (exercise->get_subcommands().empty())
-      throw runner::UsageError("`./yotta exercise` is `new NN_topic` or `verify [NN]`");
+      throw runner::UsageError(
+          "`./yotta exercise` is `new NN_topic`, `signatures [NN]` or `verify [NN]`");
   });
   CLI::App* make = exercise->add_subcommand("new", "Make a whole exercise, which works as it is");
   make->add_option("name", chosen.name, "Its number and name, such as 32_my_topic")->required();
   make->add_option("--json", chosen.json, "Write the names of its files to this file too");
   make->callback([&] { result = runner::make_exercise(chosen.name, chosen.json); });
+  CLI::App* signatures = exercise->add_subcommand(
+      "signatures", "Write the tasks' functions into the README of an exercise, or of all");
+  signatures->add_option("name", chosen.name, "Its number or name; without it, all of them");
+  signatures->callback([&] { result = runner::write_signatures(chosen.name); });
   CLI::App* verify = exercise->add_subcommand("verify", "Prove that an exercise is fair, or all");
   verify->add_option("name", chosen.name, "Its number or name; without it, all of them");
   verify->add_option("--json", chosen.json, "Write the proofs to this file too");

@@ -24,6 +24,11 @@ bool is_specifier(const std::string& word) {
                        "__device__", "__host__", "extern"});
 }
 
+// "a::b"; one of them may be empty.
+std::string joined(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() ? a + b : a + "::" + b;
+}
+
 // Reads a text once, from its first token to its last.
 class Reader {
  public:
@@ -33,7 +38,7 @@ class Reader {
   }
 
   std::vector<PageFunction> functions() {
-    read_scope("");
+    read_scope({});
     return std::move(found_);
   }
 
@@ -54,14 +59,19 @@ class Reader {
     return i;
   }
 
-  // The declarations up to the brace that closes this scope; `path` ends in "::", or is empty.
-  void read_scope(const std::string& path) {
-    while (at_ < tokens_.size() && word(at_) != "}") read_declaration(path);
+  // The names around a declaration.
+  struct Scope {
+    std::string space, owner;
+  };
+
+  // The declarations up to the brace that closes this scope.
+  void read_scope(const Scope& scope) {
+    while (at_ < tokens_.size() && word(at_) != "}") read_declaration(scope);
     ++at_;
   }
 
   // The head of a declaration, up to its semicolon or its body.
-  void read_declaration(const std::string& path) {
+  void read_declaration(const Scope& scope) {
     const size_t begin = at_;
     bool value = false, called = false, members = false;  // behind "=", (...), and (...) ":"
     for (; at_ < tokens_.size(); ++at_) {
@@ -82,7 +92,7 @@ class Reader {
         members = called;
       } else if (text == "{") {
         const bool first_value = value || (members && is_word(tokens_[at_ - 1]));
-        if (!first_value) return read_block(begin, path);
+        if (!first_value) return read_block(begin, scope);
         at_ = behind(at_, "{", "}") - 1;
       }
     }
@@ -90,20 +100,20 @@ class Reader {
 
   // What stands in braces behind tokens begin to at_: a namespace, a class, a function, or none of
   // them.
-  void read_block(size_t begin, const std::string& path) {
-    const size_t open = at_;
-    if (const size_t space = find(begin, open, {"namespace"}); space < open)
-      return enter(path, joined_name(space + 1, open));
-    const size_t head = behind_template(begin);
-    if (const size_t kind = find(head, open, {"class", "struct", "union"});
-        kind < open && find(head, open, {"("}) == open)
-      return enter(path, is_word(tokens_[kind + 1]) ? word(kind + 1) : "");
+  void read_block(size_t begin, const Scope& scope) {
+    const size_t open = at_, head = behind_template(begin);
+    const size_t space = find(begin, open, {"namespace"});
+    const size_t kind = find(head, open, {"class", "struct", "union"});
+    if (space < open) return enter({joined(scope.space, joined_name(space + 1, open)), ""});
+    if (kind < open && find(head, open, {"("}) == open)
+      return enter(
+          {scope.space, joined(scope.owner, is_word(tokens_[kind + 1]) ? word(kind + 1) : "")});
     at_ = behind(open, "{", "}");
-    if (find(head, open, {"enum"}) == open) add_function(begin, head, open, path);
+    if (find(head, open, {"enum"}) == open) add_function(begin, head, open, scope);
   }
-  void enter(const std::string& path, const std::string& name) {
+  void enter(const Scope& scope) {
     ++at_;
-    read_scope(name.empty() ? path : path + name + "::");
+    read_scope(scope);
   }
 
   size_t find(size_t begin, size_t end, const std::set<std::string>& words) const {
@@ -138,19 +148,32 @@ class Reader {
     return open;
   }
 
-  void add_function(size_t begin, size_t head, size_t open, const std::string& path) {
+  void add_function(size_t begin, size_t head, size_t open, const Scope& scope) {
     const size_t parameters = parameters_of(head, open);
     if (parameters == open) return;
     const size_t name = name_before(head, parameters);
     if (name == parameters) return;
+    const size_t behind_them = behind(parameters, "(", ")");
+    PageFunction one{
+        scope.space,          scope.owner,         joined_name(name, parameters),
+        text_of(begin, head), text_of(head, open), returns_value(head, name, parameters)};
+    one.begin = place(begin), one.head = place(head), one.called = place(name);
+    one.parameters = place(parameters), one.behind = place(behind_them - 1) + 1;
+    one.values = place(find(behind_them, open, {":"}));
+    one.open = place(open), one.close = place(std::min(at_, tokens_.size()) - 1);
+    found_.push_back(std::move(one));
+  }
+  size_t place(size_t token) const { return tokens_[token].at; }
+
+  bool returns_value(size_t head, size_t name, size_t parameters) const {
+    const size_t conversion = find(head, parameters, {"operator"}) + 1;  // operator bool
+    if (conversion < parameters && is_word(tokens_[conversion])) return true;
     std::string returned;
     for (size_t i = head; i < name; ++i) {
       if (word(i) == "[") i = behind(i, "[", "]");
       if (i < name && !is_specifier(word(i))) returned += word(i);
     }
-    found_.push_back({path + joined_name(name, parameters), signature_of(head, open),
-                      !returned.empty() && returned != "void", tokens_[begin].at, tokens_[open].at,
-                      tokens_[std::min(at_, tokens_.size()) - 1].at});
+    return !returned.empty() && returned != "void";
   }
 
   // Where a function's name begins, with the classes before it; `parameters`: it has none.
@@ -172,12 +195,12 @@ class Reader {
   }
 
   // Up to the body, or to the first values of members; without comments.
-  std::string signature_of(size_t head, size_t open) const {
+  std::string text_of(size_t begin, size_t open) const {
     std::string text;
-    for (size_t i = head; i < open; ++i) {
+    for (size_t i = begin; i < open; ++i) {
       if (word(i) == ":") break;
-      const size_t before = i > head ? tokens_[i - 1].at + tokens_[i - 1].text.size() : 0;
-      if (i > head && tokens_[i].at > before) text += " ";
+      const size_t before = i > begin ? tokens_[i - 1].at + tokens_[i - 1].text.size() : 0;
+      if (i > begin && tokens_[i].at > before) text += " ";
       text += word(i);
     }
     return text;
@@ -197,6 +220,8 @@ std::string without_blanks(const std::string& text) {
 
 }  // namespace
 
+std::string PageFunction::path() const { return joined(joined(space, owner), name); }
+
 std::vector<PageFunction> functions_of(const std::string& text) { return Reader(text).functions(); }
 
 PageFunction find_function(const std::vector<PageFunction>& functions, const std::string& name) {
@@ -204,7 +229,7 @@ PageFunction find_function(const std::vector<PageFunction>& functions, const std
   std::vector<PageFunction> found;
   std::vector<std::string> others;
   for (const PageFunction& one : functions) {
-    if (one.path != path && !one.path.ends_with("::" + path)) continue;
+    if (one.path() != path && !one.path().ends_with("::" + path)) continue;
     others.push_back(one.signature);
     const bool meant =
         path == name ||

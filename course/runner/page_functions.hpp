@@ -14,12 +14,19 @@
 namespace runner {
 
 struct PageFunction {
-  std::string path;       // with namespaces and classes: "yotta::detail::half"
-  std::string signature;  // with single blanks: "constexpr int half(int n)"
+  std::string space;                   // the namespaces around it: "yotta::detail"
+  std::string owner;                   // the classes around it: "Ddp::NoSync"
+  std::string name;                    // as it stands there: "finish", "GradientBuckets::finish"
+  std::string parameters_of_template;  // "template <class T>", or empty
+  std::string signature;               // with single blanks: "constexpr int half(int n)"
   bool returns_value = false;
-  // Places in the text: where the declaration begins, the brace that opens the body, and the one
-  // that closes it.
-  size_t begin = 0, open = 0, close = 0;
+  // Places in the text: where the declaration begins, and behind template <...>; its name; the
+  // brackets of its parameters, and behind them; the colon of a constructor, or else the body; the
+  // brace that opens the body, and the one that closes it.
+  size_t begin = 0, head = 0, called = 0, parameters = 0, behind = 0, values = 0, open = 0,
+         close = 0;
+
+  std::string path() const;  // "yotta::GradientBuckets::finish"
 };
 
 // In the order of the text.

@@ -104,7 +104,7 @@ std::string with_starter_parts(const std::string& text, const std::string& start
 
 Salvaged salvage(const Exercise& exercise, const std::string& file,
                  const std::vector<PartErrors>& errors, const RunFolder& folder) {
-  const std::string text = read_text(file), starter = read_text(exercise.starter());
+  const std::string text = read_text(file), starter = starter_of(exercise);
   const std::string copy =
       fmt::format("{}/without/{}", folder.path(), fs::path(file).filename().string());
   Lines left_out = suspects(errors, text);

@@ -113,7 +113,7 @@ struct Pair {
 
 void add_submitted(const std::string& folder, const Exercise& exercise, bool of_class,
                    std::vector<Submitted>& all) {
-  const std::string starter = read_text(exercise.starter());
+  const std::string starter = starter_of(exercise);
   for (const Submission& one : find_submissions(folder, {exercise}))
     if (one.handed == Handed::file)
       all.push_back({(of_class ? "" : "against: ") + one.student, of_class,
@@ -122,7 +122,7 @@ void add_submitted(const std::string& folder, const Exercise& exercise, bool of_
 
 std::vector<Pair> pairs_of(const Exercise& exercise, const std::vector<Submitted>& all,
                            double threshold) {
-  const std::set<uint64_t> starter = prints_of_starter(read_text(exercise.starter()));
+  const std::set<uint64_t> starter = prints_of_starter(starter_of(exercise));
   std::vector<Pair> pairs;
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].of_class; ++k) {

@@ -22,7 +22,7 @@ bool is_untouched(const Progress& progress, const std::string& file) {
 }
 
 std::string copy_starter(const Exercise& exercise, OwnProgress& progress) {
-  const std::string file = exercise.work_copy(), starter = read_text(exercise.starter());
+  const std::string file = exercise.work_copy(), starter = starter_of(exercise);
   write_text(file, starter);
   progress.set(copied, print_of(starter));
   return file;
@@ -72,15 +72,14 @@ std::string student_file(const Exercise& exercise) {
   OwnProgress progress(exercise);
   const std::string file = exercise.work_copy();
   if (!fs::exists(file)) {
-    fmt::print("Your file is {}; it was copied from {}.\n", relative(file),
-               relative(exercise.starter()));
+    fmt::print("Your file is {}: {} without the functions that you write.\n", relative(file),
+               exercise.file_name());
     return copy_starter(exercise, progress);
   }
   if (is_untouched(progress, file)) return copy_starter(exercise, progress);
   const std::string from = progress.text(copied);
-  if (!from.empty() && from != print_of(read_text(exercise.starter())))
-    fmt::print("The starter {} has changed since you began; your file is as you left it.\n",
-               relative(exercise.starter()));
+  if (!from.empty() && from != print_of(starter_of(exercise)))
+    fmt::print("The starter has changed since you began; your file is as you left it.\n");
   return file;
 }
 

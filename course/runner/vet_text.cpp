@@ -430,10 +430,10 @@ std::set<std::string> names_of_parts(const std::string& starter) {
 }
 
 Measure measure_of(const Exercise& exercise) {
-  const std::string starter = read_text(exercise.starter());
+  const std::string starter = starter_of(exercise);
   const std::string include = YOTTA_SOURCE_DIR "/include/yotta/";
   const std::string whole =
-      fs::exists(include + exercise.headers.back()) ? exercise.library_text() : starter;
+      fs::exists(include + exercise.headers.back()) ? exercise.page_text() : starter;
   Measure measure{starter, exercise.headers, defined_names(whole), names_of_parts(starter)};
   for (const std::string& twin : twins_of(exercise)) {
     measure.headers.push_back(twin);

@@ -8,10 +8,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <stdexcept>
 
 #include "runner/compile_errors.hpp"
 #include "runner/grade.hpp"
+#include "runner/page_functions.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
 #include "support/from_ctest.hpp"
@@ -36,16 +38,49 @@ const std::string header =
     "  // end of exercise 7.1\n"
     "}\n\n"
     "inline void nothing() {\n"
-    "    // exercise 7.2: do nothing\n"
-    "    // end of exercise 7.2\n"
+    "  // exercise 7.2: do nothing\n"
+    "  // end of exercise 7.2\n"
     "}\n\n"
     "// Answers, not in the exercise.\n"
     "constexpr int answer = 42;\n"
     "}  // namespace yotta\n";
 
 const std::string starter_note =
-    "// Cut from include/yotta. Students: write between the marks of your copy in work/.\n"
-    "// Authors: edit the library's header; `./yotta check NN --cut` writes this file again.\n";
+    "// A page of include/yotta without what you write: between the marks.\n";
+
+// The page that is the header above without marks, and the tasks that put them there.
+const std::string page =
+    "#pragma once\n\n#include \"yotta/comm/channel.hpp\"\n\nnamespace yotta {\n\n"
+    "constexpr int twice(int x) {\n"
+    "  const int y = x;\n"
+    "  return x + y;\n"
+    "}\n\n"
+    "inline void nothing() {\n"
+    "}\n\n"
+    "// Answers, not in the exercise.\n"
+    "constexpr int answer = 42;\n"
+    "}  // namespace yotta\n";
+Task task_of(const std::string& id, const std::string& function, const std::string& words) {
+  Task task{id, "", 1};
+  task.function = function, task.words = words;
+  return task;
+}
+
+// What with_marks or find_function throws; empty: nothing.
+std::string not_found(const std::string& text, const std::string& function) {
+  try {
+    with_marks(text, {task_of("7.1", function, "do it")});
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+// The body of a function in a text, without what stands around it.
+std::string body_of(const std::string& text, const std::string& name) {
+  const PageFunction found = find_function(functions_of(text), name);
+  return trimmed(text.substr(found.open + 1, found.close - found.open - 1));
+}
 
 std::string said(const std::string& text, const std::string& wrong) {
   try {
@@ -89,12 +124,13 @@ TEST_CASE("a starter is the header without the marked lines and what gives them 
                                    "constexpr int twice(int x) {\n"
                                    "  // exercise 7.1: two of them\n"
                                    "  not_done(\"7.1\");\n"
+                                   "  return {};\n"
                                    "  // end of exercise 7.1\n"
                                    "}\n\n"
                                    "inline void nothing() {\n"
-                                   "    // exercise 7.2: do nothing\n"
-                                   "    not_done(\"7.2\");\n"
-                                   "    // end of exercise 7.2\n"
+                                   "  // exercise 7.2: do nothing\n"
+                                   "  not_done(\"7.2\");\n"
+                                   "  // end of exercise 7.2\n"
                                    "}\n\n"
                                    "}  // namespace yotta::student\n");
 }
@@ -121,7 +157,7 @@ TEST_CASE("a starter of two headers is one file, with the parts of both in their
         cut_starter(header) +
             "\n// Three.\n\n#include \"yotta/core/tensor.hpp\"\n\nnamespace yotta::student {\n"
             "constexpr int three() {\n  // exercise 7.3: three\n  not_done(\"7.3\");\n"
-            "  // end of exercise 7.3\n}\n}  // namespace yotta::student\n");
+            "  return {};\n  // end of exercise 7.3\n}\n}  // namespace yotta::student\n");
 }
 
 TEST_CASE("exercise.json names one header, or several; the file is called as the last one") {
@@ -168,21 +204,116 @@ TEST_CASE("exercise.json says whether checks run under AddressSanitizer, true or
                              "the emulator checks kernels itself"));
 }
 
-TEST_CASE("the worked example's starter is a fresh cut") {
-  const std::string example = YOTTA_SOURCE_DIR "/docs/example/";
-  CHECK(read_text(example + "exercises/32_gossip/gossip.hpp") ==
-        cut_starter(read_text(example + "include/yotta/parallel/gossip.hpp")));
+TEST_CASE("marks and words stand round the bodies of the tasks' functions") {
+  CHECK(with_marks(page, {task_of("7.1", "twice", "two of them"),
+                          task_of("7.2", "nothing", "do nothing")}) == header);
+  std::string words;
+  for (int i = 0; i < 20; ++i) words += "a word ";
+  const std::string long_words = with_marks(page, {task_of("7.1", "twice", words)});
+  CHECK(long_words.find("word a\n  //   word a") != std::string::npos);
+  const std::string starter = cut_starter(long_words);
+  CHECK(starter.find("a word\n  not_done(\"7.1\");\n  return {};") != std::string::npos);
+  for (const std::string& line : lines_of(starter)) CHECK_MESSAGE(line.size() <= 100, line);
+  CHECK(with_marks("int one() { return 1; }\n", {task_of("7.1", "one", "1")}) ==
+        "int one() {\n  // exercise 7.1: 1\n  return 1;\n  // end of exercise 7.1\n}\n");
+  CHECK(with_marks("class A {\n  void f() {\n    g();\n  }\n};\n", {task_of("7.1", "A::f", "g")}) ==
+        "class A {\n  void f() {\n    // exercise 7.1: g\n    g();\n    // end of exercise 7.1\n"
+        "  }\n};\n");
+}
+
+TEST_CASE("functions are found in every form in which a page defines them") {
+  const std::string text =
+      "namespace yotta {\n"
+      "inline int a(int x = sum({1, 2})) { return 'a' + x; }  // int b() { no }\n"
+      "/* int b() { no } */\n"
+      "template <int N, class T = Pair<int, int>>\n__global__ void b(const T* x) { b1(); }\n"
+      "struct S : Base<int> {\n"
+      "  S() : v_{1}, f_([](int i) { return i; }) { made(); }\n"
+      "  ~S() { gone(); }\n"
+      "  explicit operator bool() const { return true; }\n"
+      "  bool operator==(const S& o) const { return eq(o); }\n"
+      "  int operator()(int i) const { return i; }\n"
+      "  int c() const noexcept override { return R\"(})\"[0] == '}'; }\n"
+      "  class Inner {\n   public:\n    void d();\n    void e() { in(); }\n  };\n"
+      "  int later = 1, more{2};\n  std::function<int()> g = [] { return 3; };\n"
+      "};\n"
+      "namespace detail { double half(double x) { return x / 2; } int half(int x) { return x; } }\n"
+      "template <class T>\nvoid S::Inner::d() {\n  if (x) {\n    y();\n  }\n}\n"
+      "auto V<int>::f() const -> Route {\n  return {};\n}\n"
+      "enum class E { x, y };\nstd::array<int, 2> list = {1, 2};\n"
+      "[[nodiscard]] constexpr std::vector<int> h() { return {}; }\n"
+      "[[noreturn]] void stop() { throw 1; }\n"
+      "}  // namespace yotta\n";
+  const std::vector<PageFunction> functions = functions_of(text);
+  std::vector<std::string> paths;
+  for (const PageFunction& one : functions) paths.push_back(one.path().substr(7));
+  CHECK(paths == std::vector<std::string>{"a", "b", "S::S", "S::~S", "S::operatorbool",
+                                          "S::operator==", "S::operator()", "S::c", "S::Inner::e",
+                                          "detail::half", "detail::half", "S::Inner::d", "V::f",
+                                          "h", "stop"});
+  const std::set<std::string> none = {"b", "S::S", "S::~S", "S::Inner::e", "S::Inner::d", "stop"};
+  for (const PageFunction& one : functions)
+    CHECK_MESSAGE(one.returns_value == (none.count(one.path().substr(7)) == 0), one.path());
+  CHECK(body_of(text, "a") == "return 'a' + x;");
+  CHECK(body_of(text, "S::S") == "made();");
+  CHECK(body_of(text, "S::c") == "return R\"(})\"[0] == '}';");
+  CHECK(body_of(text, "Inner::d") == "if (x) {\n    y();\n  }");
+  CHECK(body_of(text, "half(double") == "return x / 2;");
+  CHECK(body_of(text, "detail::half(int x") == "return x;");
+  CHECK(find_function(functions, "b").signature == "__global__ void b(const T* x)");
+  CHECK(find_function(functions, "b").parameters_of_template ==
+        "template <int N, class T = Pair<int, int>>");
+  CHECK(find_function(functions, "S::S").signature == "S()");
+  CHECK(find_function(functions, "f").signature == "auto V<int>::f() const -> Route");
+}
+
+TEST_CASE("a task whose function is missing, or may be one of several, says what there is") {
+  const std::string text =
+      "int half(int x) { return x; }\ndouble half(double x) { return x; }\n"
+      "struct A { void f() {} };\nstruct B { void f() {} };\n";
+  CHECK(not_found(text, "A::f").empty());
+  CHECK(not_found(text, "half(double x").empty());
+  CHECK(not_found(text, "third") == "task 7.1: there is no function 'third'");
+  CHECK(not_found(text, "") == "task 7.1: it names no \"function\"");
+  CHECK(not_found(text, "f") ==
+        "task 7.1: 'f' may be void f(); or void f(): name it with its class, or with a part of its "
+        "parameters");
+  CHECK(not_found(text, "half(long") ==
+        "task 7.1: there is no function 'half(long'; there is int half(int x); double half(double "
+        "x)");
+  Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  exercise.tasks[0].function = "gone";
+  try {
+    exercise.library_text();
+    FAIL("nothing was thrown");
+  } catch (const std::runtime_error& error) {
+    CHECK(yotta_test::contains(
+        error.what(), "10_collectives/exercise.json: task 10.1: there is no function 'gone'"));
+  }
+}
+
+TEST_CASE("a README shows the functions as the page declares them") {
+  const std::string block = "```cpp signatures\n// 7.1\nint f();\n```\n";
+  const std::string table =
+      "# T\n\n| task | you write | points |\n|---|---|---|\n| 7.1 | f | 1 |\n";
+  const std::string shown = table + "\n" + block + "\nMore.\n";
+  CHECK(with_signatures(table + "\nMore.\n", block) == shown);
+  CHECK(with_signatures(shown, block) == shown);
+  CHECK_THROWS_AS(with_signatures("# T\n", block), std::runtime_error);
+  const std::string ring = signatures_of(read_exercise(YOTTA_SOURCE_DIR, "10_collectives"));
+  CHECK(yotta_test::contains(
+      ring, "// 10.3\nvoid all_reduce_ring(Channel& ring, Data data, ReduceOp op);\n"));
 }
 
 TEST_CASE("a starter holds the mistakes that are to be mended") {
   Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "00_start");
-  const std::string starter = fresh_starter(exercise);
+  const std::string starter = starter_of(exercise);
   for (const char* words : {"not_done(\"00.1\")", "world.recv(theirs, left);\n  world.send(mine",
                             "after = counter.read() + found;\n  counter.write(after);"})
     CHECK_MESSAGE(starter.find(words) != std::string::npos, words);
   CHECK(starter.find("not_done(\"00.2\")") == std::string::npos);
   exercise.mend["00.2"] = "no_such";
-  CHECK_THROWS_AS(fresh_starter(exercise), std::runtime_error);
+  CHECK_THROWS_AS(starter_of(exercise), std::runtime_error);
 }
 
 TEST_CASE("a solution is the header in the student's namespace, nothing else") {

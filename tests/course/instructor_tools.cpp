@@ -1,7 +1,7 @@
 // The other verbs of whoever teaches: handout, collect, autograder, similarity, and the cases that
 // differ from term to term.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,10 +50,6 @@ std::string key_with(const Exercise& exercise, const Told& told) {
   return key;
 }
 
-std::string header(const std::string& path) {
-  return read_text(YOTTA_SOURCE_DIR "/include/yotta/" + path);
-}
-
 const char* const loop = R"(
 inline void f(int p) {
   // exercise 10.1: add
@@ -77,7 +73,6 @@ double share(const std::string& first, const std::string& second) {
   return compare(fingerprints_of(first, ""), fingerprints_of(second, ""), {}).share;
 }
 
-// Without a body.
 const char* const small_header = R"(#pragma once
 
 namespace yotta {
@@ -88,30 +83,34 @@ inline int kept(int x) { return x + 1; }
 
 // Adds.
 inline int added(int x, const std::vector<int>& y = {1, 2}) {
-  // exercise 99.1: add them
   return x + static_cast<int>(y.size()) + '{' + sizeof("}{");
-  // end of exercise 99.1
 }
 
 constexpr Pair<int, int> twice(Pair<int, int> pair,
                                int by = 2) {
-  // exercise 99.2: both
   return {by * pair.first, by * pair.second};
-  // end of exercise 99.2
 }
 
 template <class T>
 void of_any(T x) {
-  // exercise 99.3: any
   use(x, x + 17, x * 23);
-  // end of exercise 99.3
 }
 
-#if YOTTA_BODIES_OF(comm)
-int declared(int x) {
-  return x * 1234567;
-}
-#endif  // YOTTA_BODIES
+class Sum : public Base {
+ public:
+  struct Part {};
+  explicit Sum(int first = 0) : first_(first) { tell(first_ + 31); }
+  [[nodiscard]] Part part(int i,  // of them, in order
+                          Where where = Where::current()) const override {
+    return part_of(first_ * 37, i, where);
+  }
+  void kept() { ++first_; }
+  void later();
+
+ private:
+  int first_;
+};
+inline void Sum::later() { tell(41); }
 
 // From here on not in the exercise.
 constexpr int also(int&& x) { return x * 7654321; }
@@ -119,50 +118,99 @@ constexpr int also(int&& x) { return x * 7654321; }
 }  // namespace yotta
 )";
 
-}  // namespace
-
-TEST_CASE("a header is handed out with calls in place of its answers") {
-  const HandoutHeader cut = cut_for_handout(small_header);
-  for (const char* answer : {"y.size()", "by * pair", "x + 17", "1234567", "7654321"})
-    CHECK_FALSE(contains(cut.text, answer));
-  CHECK(contains(cut.text, "inline int kept(int x) { return x + 1; }"));
-  CHECK(contains(cut.text,
-                 "namespace handed_out {\nint added(int x, const std::vector<int>& y);\n}"));
-  CHECK(contains(cut.text,
-                 "inline int added(int x, const std::vector<int>& y = {1, 2}) {\n"
-                 "  return handed_out::added(x, y);"));
-  CHECK(contains(cut.text,
-                 "std::is_constant_evaluated() ? handed_out::only_at_run_time<Pair<int, "
-                 "int>>() : handed_out::twice(pair, by);"));
-  CHECK(contains(cut.text, "not_done(\"99.3\");"));
-  CHECK(contains(cut.text, "int declared(int x);"));
-  CHECK(cut.open == std::vector<std::string>{"99.3"});
-  CHECK(contains(cut.unit,
-                 "Pair<int, int> twice(Pair<int, int> pair, int by) {\n"
-                 "  return yotta::twice(pair, by);\n}"));
-  CHECK(contains(cut.unit, "return yotta::also(std::move(x));"));
+std::vector<Task> small_tasks() {
+  std::vector<Task> tasks;
+  for (const char* function :
+       {"added", "twice", "of_any", "Sum::Sum", "Sum::part", "Sum::later", "elsewhere"}) {
+    tasks.push_back({fmt::format("99.{}", tasks.size() + 1), "", 1});
+    tasks.back().function = function;
+  }
+  return tasks;
 }
 
-TEST_CASE("a header with kernels gets no calls into the library") {
-  const HandoutHeader cut = cut_for_handout(header("device/matmul_register_tiles.hpp"));
+HandoutHeader cut_of_exercise(const std::string& id) {
+  const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+  return cut_for_handout(exercise.page_text(), exercise.tasks);
+}
+
+// The tasks that docs/architecture.md lists under "cannot hide": "03.1 to 03.3" names three.
+std::set<std::string> tasks_listed() {
+  std::set<std::string> tasks;
+  bool listed = false;
+  const std::regex names("(\\d\\d)\\.(\\d+)(?: to \\d\\d\\.(\\d+))?");
+  for (const std::string& line : lines_of(read_text(YOTTA_SOURCE_DIR "/docs/architecture.md"))) {
+    if (line.starts_with("#")) listed = contains(line, "cannot hide");
+    for (std::sregex_iterator at(line.begin(), line.end(), names), end; listed && at != end; ++at) {
+      const int first = std::stoi((*at)[2]), last = (*at)[3].matched ? std::stoi((*at)[3]) : first;
+      for (int i = first; i <= last; ++i) tasks.insert(fmt::format("{}.{}", (*at)[1].str(), i));
+    }
+  }
+  return tasks;
+}
+
+}  // namespace
+
+TEST_CASE("a page is handed out with declarations in place of its answers") {
+  const HandoutHeader cut = cut_for_handout(small_header, small_tasks());
+  for (const char* answer : {"y.size()", "by * pair", "x + 17", "31", "37", "41", "7654321"})
+    CHECK_FALSE_MESSAGE(contains(cut.text, answer), answer);
+  for (const char* kept :
+       {"inline int kept(int x) { return x + 1; }", "void kept() { ++first_; }", "void later();",
+        "\nint added(int x, const std::vector<int>& y = {1, 2});\n",
+        "  explicit Sum(int first = 0);\n", "Where where = Where::current()) const override;\n",
+        "namespace handed_out {\nPair<int, int> twice(Pair<int, int> pair, int by);\n}",
+        "yotta::handed_out::only_at_run_time<Pair<int, int>>()\n             : "
+        "handed_out::twice(pair, by);",
+        "{\n  not_done(\"99.3\");\n}", "int declared(int x);", "handed_out::also(std::move(x));"})
+    CHECK_MESSAGE(contains(cut.text, kept), (kept + ("; got: " + cut.text)));
+  CHECK_FALSE(contains(cut.text, "Sum::later"));
+  CHECK(cut.open == std::vector<std::string>{"99.3"});
+}
+
+TEST_CASE("what a page only declares is defined behind it") {
+  const HandoutHeader cut = cut_for_handout(small_header, small_tasks());
+  for (const char* defined :
+       {"namespace yotta {\nauto added(int x, const std::vector<int>& y) -> int {\n  return x + ",
+        "namespace yotta::handed_out {\nauto twice(Pair<int, int> pair, int by) -> Pair<int, int> "
+        "{",
+        "\nSum::Sum(int first) : first_(first) { tell(first_ + 31); }\n",
+        "\nauto Sum::part(int i, Where where) const -> Part {\n    return part_of(first_ * 37",
+        "\nauto Sum::later() -> void { tell(41); }\n"})
+    CHECK_MESSAGE(contains(cut.unit, defined), (defined + ("; got: " + cut.unit)));
+  CHECK_FALSE(contains(cut.unit, "of_any"));
+}
+
+TEST_CASE("a page with kernels only says that its functions are not done") {
+  const HandoutHeader cut = cut_of_exercise("03_matmul");
   CHECK(cut.open == std::vector<std::string>{"03.1", "03.2", "03.3", "03.4", "03.5"});
   CHECK(cut.unit.empty());
+}
+
+TEST_CASE("docs/architecture.md lists the tasks that no library can hide") {
+  std::set<std::string> open;
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    const bool own = exercise.headers.front().starts_with("solution/");  // no page of the library
+    if (!own)
+      for (const std::string& task : cut_of_exercise(id).open) open.insert(task);
+  }
+  CHECK_MESSAGE(open == tasks_listed(), fmt::format("it should list {}", fmt::join(open, ", ")));
 }
 
 TEST_CASE("what stands again elsewhere is cut there too") {
   const std::string other =
       "inline int g(int x) {\n  return x * 4711;\n}\ninline int h() { return 1; }\n";
-  const HandoutHeader cut = cut_for_handout(other, {1});
+  const HandoutHeader cut = cut_for_handout(other, {}, {1});
   CHECK_FALSE(contains(cut.text, "4711"));
   CHECK(contains(cut.text, "inline int h() { return 1; }"));
-  CHECK(contains(cut.unit, "yotta::g(x)"));
+  CHECK(contains(cut.unit, "auto g(int x) -> int {\n  return x * 4711;\n}"));
 }
 
 namespace {
 // Lines of the starter, which tell nothing when they stand alone.
 std::vector<std::string> lines_given(const Exercise& exercise) {
   std::vector<std::string> given;
-  for (const std::string& line : lines_of(read_text(exercise.starter())))
+  for (const std::string& line : lines_of(starter_of(exercise)))
     given.push_back(line.substr(std::min(line.size(), line.find_first_not_of(' '))));
   std::sort(given.begin(), given.end());
   return given;
@@ -181,7 +229,7 @@ TEST_CASE("every exercise's headers are handed out without a line of an answer")
                     .empty());  // before, they stand there
     for (const std::string& path : exercise.sources()) {
       INFO(path);
-      expect_no_answer(exercise, cut_for_handout(read_text(path)).text);
+      expect_no_answer(exercise, cut_for_handout(read_text(path), exercise.tasks).text);
     }
   }
 }
@@ -324,7 +372,7 @@ std::string moved(const std::string& text, const char* from, const char* to, con
 
 TEST_CASE("a copy is found without its marks, in helpers and in another order") {
   const Exercise ring = read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
-  const std::string starter = read_text(ring.starter());
+  const std::string starter = starter_of(ring);
   const auto as_handed_in = [&](const char* variant) {  // without what follows the starter's end
     const std::string text = variant_of(ring, variant);
     return text.substr(0, text.find("// Exact costs: "));
@@ -348,7 +396,7 @@ TEST_CASE("a copy is found without its marks, in helpers and in another order") 
 
 TEST_CASE("200 submissions are compared at once") {
   const Exercise& exercise = yotta_test::quick_exercise();
-  const std::string starter = read_text(exercise.starter());
+  const std::string starter = starter_of(exercise);
   const std::string texts[2] = {variant_of(exercise, "library"), variant_of(exercise, "only_x")};
   std::vector<Fingerprints> prints;
   for (int i = 0; i < 200; ++i) prints.push_back(fingerprints_of(texts[i % 2], starter));

@@ -437,7 +437,7 @@ TEST_CASE("a session at a terminal: the task, a save, the verdict, q") {
   Session session(work.path(), {"learn", "3"});
   CHECK_MESSAGE(session.shows("load_tile: all threads of a block copy a tile"), session.text());
   CHECK_MESSAGE(session.shows("v shows the verdict"), session.text());
-  CHECK(read_text(file) == read_text(exercise.starter()));
+  CHECK(read_text(file) == starter_of(exercise));
   session.type("h");
   CHECK_MESSAGE(session.shows("Hint 1 of"), session.text());
   session.resize(60, 30);

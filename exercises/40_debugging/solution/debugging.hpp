@@ -35,27 +35,23 @@ using Values = std::vector<double>;
 // same on all ranks.
 inline std::vector<int64_t> rows_of_step(const std::vector<int64_t>& order, int64_t step,
                                          int64_t each, const Communicator& dp) {
-  // exercise 40.1: report 1
   std::vector<int64_t> rows;
   const int64_t batch = each * dp.size();
   const int64_t first = step * batch + dp.rank() * each;
   for (int64_t i = first; i < first + each; ++i)
     rows.push_back(order[static_cast<size_t>(i % std::ssize(order))]);
   return rows;
-  // end of exercise 40.1
 }
 
 // The gradient of a step: the mean over the microbatches of all ranks of dp. A microbatch's own is
 // the mean over its rows, and all have as many rows.
 inline Values accumulated(const std::vector<Values>& microbatches, const Communicator& dp) {
-  // exercise 40.2: report 2
   Values sum(microbatches.front().size());
   const double share = 1.0 / static_cast<double>(microbatches.size());
   for (const Values& gradient : microbatches)
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += share * gradient[i];
   dp.all_reduce(sum, ReduceOp::mean);
   return sum;
-  // end of exercise 40.2
 }
 
 struct Microbatch {
@@ -64,20 +60,17 @@ struct Microbatch {
 };
 // A batch in microbatches of at most `size` rows.
 inline std::vector<Microbatch> microbatches_of(int64_t rows, int64_t size) {
-  // exercise 40.3: report 3
   std::vector<Microbatch> cut;
   for (int64_t begin = 0; begin < rows; begin += size) {
     const int64_t end = std::min(begin + size, rows);
     cut.push_back({begin, end, static_cast<double>(end - begin) / static_cast<double>(rows)});
   }
   return cut;
-  // end of exercise 40.3
 }
 
 // The mean losses over dp of the steps up to the first at which some rank's loss is not finite.
 // `losses` are this rank's.
 inline Values train_until(const Values& losses, const Communicator& dp) {
-  // exercise 40.4: report 4
   Values means;
   for (const double loss : losses) {
     Values broken = {std::isfinite(loss) ? 0.0 : 1.0};
@@ -88,7 +81,6 @@ inline Values train_until(const Values& losses, const Communicator& dp) {
     means.push_back(mean[0]);
   }
   return means;
-  // end of exercise 40.4
 }
 
 // What SGD with momentum holds beside a weight.
@@ -96,12 +88,10 @@ struct MomentumState {
   Tensor master, momentum;  // the shape of the weight
 };
 inline MomentumState make_state(const Tensor& weight) {
-  // exercise 40.5: report 5
   MomentumState state;
   state.master = weight.to(DType::f32);
   state.momentum = Tensor::zeros(weight.shape(), DType::f32);
   return state;
-  // end of exercise 40.5
 }
 inline void momentum_step(Tensor& weight, MomentumState& state, const Values& gradient,
                           double rate) {
@@ -120,11 +110,9 @@ inline void momentum_step(Tensor& weight, MomentumState& state, const Values& gr
 // of tp, and add up to `copies`. All ranks of dp hold the same.
 inline double gradient_norm(double parts, double copies, const Communicator& tp,
                             [[maybe_unused]] const Communicator& world) {
-  // exercise 40.6: report 6
   Values all_parts = {parts};
   tp.all_reduce(all_parts);
   return std::sqrt(all_parts[0] + copies);
-  // end of exercise 40.6
 }
 
 // A checkpoint's files, by name.
@@ -135,10 +123,8 @@ inline std::string file_of(const std::string& name, int rank, int ranks) {
 // Every rank of dp calls it with its own shard of `name`.
 inline void save_shard(Files& files, const std::string& name, const Values& shard,
                        const Communicator& dp) {
-  // exercise 40.7: report 7
   files[file_of(name, dp.rank(), dp.size())] = shard;
   dp.barrier();
-  // end of exercise 40.7
 }
 // The whole, of `ranks` shards with `each` numbers. What no file has is 0.
 inline Values restored(const Files& files, const std::string& name, int ranks, int64_t each) {
@@ -157,12 +143,10 @@ using Gradients = std::map<std::string, Values>;
 // After backward with the tokens shared among tp: a norm has seen this rank's tokens alone, and all
 // ranks hold it whole. The matrices are cut among tp, and their gradients are whole.
 inline void finish_gradients(Gradients& gradients, const Communicator& tp) {
-  // exercise 40.8: report 8
   for (auto& [name, gradient] : gradients) {
     const bool of_a_norm = name.find("norm.") != std::string::npos;
     if (of_a_norm) tp.all_reduce(gradient);
   }
-  // end of exercise 40.8
 }
 
 }  // namespace yotta

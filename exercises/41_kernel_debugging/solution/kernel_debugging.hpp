@@ -17,12 +17,10 @@ inline namespace YOTTA_DEVICE_BUILD {
 // Half of the threads add the other half's sums, then a quarter, ...: sums[0] becomes that of all.
 template <int THREADS>
 __device__ void add_by_halves(float (&sums)[THREADS], int thread) {
-  // exercise 41.1: report 1
   for (int half = THREADS / 2; half > 0; half /= 2) {
     __syncthreads();
     if (thread < half) sums[thread] += sums[thread + half];
   }
-  // end of exercise 41.1
 }
 
 // Each thread sums every THREADS-th product; add_by_halves does the rest.
@@ -41,7 +39,6 @@ __global__ void dot_by_halves(const float* a, const float* b, float* c, int /*m*
 template <int THREADS>
 __device__ float sum_of_pieces(float (&piece)[THREADS], const float* a, const float* b, int row,
                                int col, int n, int k) {
-  // exercise 41.2: report 2
   const int thread = threadIdx.x;
   float sum = 0;
   for (int start = 0; start < k; start += THREADS) {
@@ -52,7 +49,6 @@ __device__ float sum_of_pieces(float (&piece)[THREADS], const float* a, const fl
     __syncthreads();
   }
   return sum;
-  // end of exercise 41.2
 }
 
 template <int THREADS>

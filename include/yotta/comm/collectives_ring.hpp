@@ -49,7 +49,6 @@ namespace yotta {
 // Rank r ends with chunk r of the sum. `in` has n elements, `out` those of chunk r; `out` may be
 // chunk r of `in` itself.
 inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp op) {
-  // exercise 10.1: pass partial sums round the ring, and add your own part to each that arrives
   const int p = ring.size(), rank = ring.rank();
   const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
   Tensor buffers[2] = {scratch(chunk_count(in.count, p, 0), in),
@@ -63,13 +62,11 @@ inline void reduce_scatter_ring(Channel& ring, ConstData in, Data out, ReduceOp 
     sum = arriving;
   }
   copy_data(sum, out);
-  // end of exercise 10.1
 }
 
 // Every rank ends with all n elements. `in` is this rank's chunk of them; it may lie in its place
 // in `out` already.
 inline void all_gather_ring(Channel& ring, ConstData in, Data out) {
-  // exercise 10.2: pass chunks round the ring until you have seen them all
   const int p = ring.size(), rank = ring.rank();
   const int next = wrap(rank + 1, p), previous = wrap(rank - 1, p);
   copy_data(in, out.chunk(rank, p));
@@ -78,27 +75,22 @@ inline void all_gather_ring(Channel& ring, ConstData in, Data out) {
     const Data arriving = out.chunk(wrap(rank - step, p), p);
     ring.send_recv(newest, next, arriving, previous);
   }
-  // end of exercise 10.2
 }
 
 // Every rank ends with the sum of all ranks' n elements, in place.
 inline void all_reduce_ring(Channel& ring, Data data, ReduceOp op) {
-  // exercise 10.3: an all_reduce is two things that you have already
   const Data mine = data.chunk(ring.rank(), ring.size());
   reduce_scatter_ring(ring, data, mine, op);
   all_gather_ring(ring, mine, data);
-  // end of exercise 10.3
 }
 
 // Bytes that rank `rank` sends in all_reduce_ring of n elements of `width` bytes: exact, for any p
 // and n.
 constexpr int64_t ring_bytes_sent(int p, int rank, int64_t n, int64_t width) {
-  // exercise 10.4: which chunks does this rank send on the first way round, and on the second?
   int64_t elements = 0;
   elements += n - chunk_count(n, p, rank);               // all but its own
   elements += n - chunk_count(n, p, wrap(rank + 1, p));  // all but its neighbour's
   return elements * width;
-  // end of exercise 10.4
 }
 
 // Exact costs: what rank `rank` sends. (From here on not in the exercise: it would answer 10.4.)

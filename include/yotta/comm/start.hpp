@@ -42,26 +42,21 @@ namespace yotta {
 
 // Every rank ends with the mean of all ranks' numbers, element by element, in x (n) itself.
 inline void mean_over_ranks(const Communicator& world, std::vector<float>& x) {
-  // exercise 00.1: one all_reduce, and what turns its sum into a mean
   world.all_reduce(x);
   for (float& value : x) value /= static_cast<float>(world.size());
-  // end of exercise 00.1
 }
 
 // What the rank on the left has in `mine` (n): rank 2 gets rank 1's, rank 0 gets the last rank's.
 inline std::vector<float> pass_right(const Communicator& world, const std::vector<float>& mine) {
-  // exercise 00.2: mend the deadlock
   const int p = world.size(), right = (world.rank() + 1) % p, left = (world.rank() + p - 1) % p;
   std::vector<float> theirs(mine.size());
   world.send_recv(mine, right, theirs, left);
   return theirs;
-  // end of exercise 00.2
 }
 
 // The counter, which all ranks share, grows by what all ranks together have found. Every rank
 // returns what it is then.
 inline int64_t add_to_counter(const Communicator& world, SharedCounter& counter, int64_t found) {
-  // exercise 00.3: mend the race: read and write are two steps, and other ranks may come in between
   std::vector<int64_t> total = {found};
   world.all_reduce(total);
   if (world.rank() == 0) {
@@ -70,7 +65,6 @@ inline int64_t add_to_counter(const Communicator& world, SharedCounter& counter,
   }
   world.broadcast(total, 0);
   return total[0];
-  // end of exercise 00.3
 }
 
 }  // namespace yotta

@@ -67,11 +67,9 @@ inline double largest(NumberFormat f) {
 
 // How far apart the marks are at a finite x. Below the smallest normal number they come no closer.
 inline double spacing(double x, NumberFormat f) {
-  // exercise 01.1: the distance between two neighbouring numbers of the format, where x is
   int exponent = 1 - f.bias();
   if (std::abs(x) >= smallest_normal(f)) exponent = std::ilogb(x);
   return power_of_two(exponent - f.mantissa);
-  // end of exercise 01.1
 }
 
 // What a value beyond the largest becomes.
@@ -84,31 +82,26 @@ inline double beyond_largest(double x, NumberFormat f) {
 // x to the nearest number of the format, of two equally near ones to the even; too large:
 // beyond_largest().
 inline double round_to(double x, NumberFormat f) {
-  // exercise 01.2: count in steps of the ruler, round that count, and mind what is too large
   if (std::isnan(x)) return x;
   if (std::isinf(x)) return beyond_largest(x, f);
   const double step = spacing(x, f);
   const double rounded = std::nearbyint(x / step) * step;  // nearbyint: ties to even
   return std::abs(rounded) > largest(f) ? beyond_largest(x, f) : rounded;
-  // end of exercise 01.2
 }
 
 // x to one of its two neighbours by chance, the nearer the likelier, so that it is right on
 // average:
 //     E[rounded] = x, since it goes up with probability (x - lower) / spacing.
 inline double round_stochastically(double x, NumberFormat f, double u) {
-  // exercise 01.3: the upper neighbour if u is below the part of the step that x has covered
   const double step = spacing(x, f);
   const double rounded = std::floor(x / step + u) * step;
   return std::abs(rounded) > largest(f) ? beyond_largest(x, f) : rounded;
-  // end of exercise 01.3
 }
 
 // ---- Bits ----
 // The code of x, rounded to the format: sign, exponent, mantissa. The leading 1 of a normal number
 // is not stored: it is mark 2^M, which carries into the exponent's field and is taken off there.
 inline uint32_t code_of(double x, NumberFormat f) {
-  // exercise 01.4: the field of the exponent and the marks above it, NaN and infinity, the sign
   const double value = round_to(x, f), size = std::abs(value);
   uint32_t code = 0;
   const uint32_t top = ((1u << f.exponent) - 1) << f.mantissa;  // infinity, where there is one
@@ -123,12 +116,10 @@ inline uint32_t code_of(double x, NumberFormat f) {
   }
   if (std::signbit(value)) code |= 1u << (f.bits() - 1);
   return code;
-  // end of exercise 01.4
 }
 
 // The number that a code stands for.
 inline double value_of(uint32_t code, NumberFormat f) {
-  // exercise 01.5: take the fields apart; an exponent of 0, and one of all ones, mean more
   const uint32_t ones = (1u << f.exponent) - 1, last = (1u << f.mantissa) - 1;
   const uint32_t field = code >> f.mantissa & ones, mantissa = code & last;
   double value = field == 0 ? mantissa * smallest(f)
@@ -138,7 +129,6 @@ inline double value_of(uint32_t code, NumberFormat f) {
   if (field == ones && f.has_infinity) value = std::numeric_limits<double>::infinity();
   if (none) value = std::numeric_limits<double>::quiet_NaN();
   return (code >> (f.bits() - 1) & 1) != 0 ? -value : value;
-  // end of exercise 01.5
 }
 
 // "0 10000000 1001001": the code of x with its three parts apart.
@@ -185,13 +175,11 @@ struct CompensatedSum {
   double value = 0, missing = 0;
 
   void add(double term, NumberFormat f) {
-    // exercise 01.6: add what is missing to the term first; what of it arrives in the sum?
     const double wanted = round_to(term + missing, f);
     const double next = round_to(value + wanted, f);
     const double arrived = round_to(next - value, f);
     missing = round_to(wanted - arrived, f);
     value = next;
-    // end of exercise 01.6
   }
 };
 
@@ -208,12 +196,10 @@ inline double ones_stop_at(NumberFormat f) { return power_of_two(f.mantissa + 1)
 // rounded to `sums`. x, y: (k)
 inline double dot_product(std::span<const double> x, std::span<const double> y, NumberFormat in,
                           NumberFormat sums) {
-  // exercise 01.7: round what goes in to `in`, and the sum, each time it grows, to `sums`
   double total = 0;
   for (size_t i = 0; i < x.size(); ++i)
     total = round_to(total + round_to(x[i], in) * round_to(y[i], in), sums);
   return total;
-  // end of exercise 01.7
 }
 
 // Whether any product of two numbers of `in` has few enough bits to be exact in `sums` (range

@@ -31,19 +31,16 @@ inline namespace YOTTA_DEVICE_BUILD {
 template <int ROWS, int COLS, int THREADS>
 __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, int cols, int top,
                           int left) {
-  // exercise 03.1: share the numbers out among the threads; 0 for those that x does not have
   for (int i = threadIdx.x; i < ROWS * COLS; i += THREADS) {
     const int row = top + i / COLS, col = left + i % COLS;
     tile[i / COLS][i % COLS] = row < rows && col < cols ? x[row * cols + col] : 0;
   }
-  // end of exercise 03.1
 }
 
 // Rung 3: a column of TM numbers per thread. Neighbouring threads own neighbouring columns.
 template <int BM, int BN, int BK, int TM>
 __global__ void matmul_register_column(const float* a, const float* b, float* c, int m, int n,
                                        int k) {
-  // exercise 03.2: a column of TM sums per thread; each number of B is used for all of them
   constexpr int threads = BM * BN / TM;
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
@@ -61,14 +58,12 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
   }
   for (int i = 0; i < TM; ++i)
     if (top + row + i < m && left + col < n) c[(top + row + i) * n + left + col] = sums[i];
-  // end of exercise 03.2
 }
 
 // Rung 4: a tile of (TM, TN) numbers per thread.
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void matmul_register_tile(const float* a, const float* b, float* c, int m, int n,
                                      int k) {
-  // exercise 03.3: a tile of (TM, TN) sums per thread; TM + TN loads for TM TN products
   constexpr int threads = BM * BN / (TM * TN);
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
@@ -91,7 +86,6 @@ __global__ void matmul_register_tile(const float* a, const float* b, float* c, i
     for (int j = 0; j < TN; ++j)
       if (top + row + i < m && left + col + j < n)
         c[(top + row + i) * n + left + col + j] = sums[i][j];
-  // end of exercise 03.3
 }
 
 // What a kernel with such tiles loads, all threads together, for C (m, n) = A (m, k) B (k, n).
@@ -104,7 +98,6 @@ struct LoadedBytes {
 // Global memory is read inside of the matrices alone. The inner loops multiply whole tiles, also
 // what hangs over an edge.
 constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
-  // exercise 03.4: tiles down, across and along k; then the bytes of both memories
   LoadedBytes bytes;
   const int64_t down = (m + tile.BM - 1) / tile.BM, across = (n + tile.BN - 1) / tile.BN;
   const int64_t steps = (k + tile.BK - 1) / tile.BK * tile.BK;
@@ -112,14 +105,11 @@ constexpr LoadedBytes bytes_loaded(int64_t m, int64_t n, int64_t k, const TileSi
   const int64_t products = down * tile.BM * across * tile.BN * steps;
   bytes.shared = static_cast<double>(4 * products / (tile.TM * tile.TN) * (tile.TM + tile.TN));
   return bytes;
-  // end of exercise 03.4
 }
 // Shared memory is written by load_tile alone, what it finds beyond an edge too.
 constexpr int64_t shared_bytes_written(int64_t m, int64_t n, int64_t k, const TileSizes& tile) {
-  // exercise 03.5: blocks, times steps along k, times the bytes of both tiles
   const int64_t blocks = (m + tile.BM - 1) / tile.BM * ((n + tile.BN - 1) / tile.BN);
   return 4 * blocks * ((k + tile.BK - 1) / tile.BK) * tile.BK * (tile.BM + tile.BN);
-  // end of exercise 03.5
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

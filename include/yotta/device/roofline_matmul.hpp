@@ -28,7 +28,6 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 template <int T>
 __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
-  // exercise 02.1: one number of C per thread, the lanes of a warp side by side in a row of C
   __shared__ float a_tile[T][T], b_tile[T][T];
   const int x = threadIdx.x, y = threadIdx.y;
   const int row = blockIdx.y * T + y, col = blockIdx.x * T + x;
@@ -41,7 +40,6 @@ __global__ void matmul_shared_tile(const float* a, const float* b, float* c, int
     __syncthreads();
   }
   if (row < m && col < n) c[row * n + col] = sum;
-  // end of exercise 02.1
 }
 
 // ---- What to expect of it ----
@@ -57,12 +55,10 @@ inline constexpr Datasheet h100_sheet = {"H100 SXM, bf16", 1979, true, 3.35};
 
 // The two rates that a dense matmul can count on.
 constexpr Roofline dense_roofline(const Datasheet& sheet) {
-  // exercise 02.2: peak and bandwidth, in FLOP/s and bytes/s; mind the asterisk
   Roofline roof;
   roof.peak = sheet.tflops * 1e12 / (sheet.asterisk ? 2 : 1);
   roof.bandwidth = sheet.tb_per_s * 1e12;
   return roof;
-  // end of exercise 02.2
 }
 
 struct MatmulPrediction {
@@ -74,27 +70,23 @@ struct MatmulPrediction {
 // and B once for each row of blocks, and writes C once.
 constexpr MatmulPrediction predict(int64_t m, int64_t n, int64_t k, int64_t T,
                                    int64_t bytes_per_number, const Roofline& roof) {
-  // exercise 02.3: FLOPs, bytes, and the time that the roofline allows
   MatmulPrediction p;
   const int64_t across = (n + T - 1) / T, down = (m + T - 1) / T;  // blocks
   p.flops = matmul_flops(m, n, k);
   p.bytes = static_cast<double>(bytes_per_number * (m * k * across + k * n * down + m * n));
   p.seconds = roof.seconds(p.flops, p.bytes);
   return p;
-  // end of exercise 02.3
 }
 
 // The smallest tile, up to `largest`, with which memory delivers as fast as the chip multiplies; 0
 // if there is none.
 constexpr int64_t smallest_tile(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
                                 const Roofline& roof, int64_t largest) {
-  // exercise 02.4: try the tiles from 1 on, and stop at the first that is compute-bound
   for (int64_t T = 1; T <= largest; ++T) {
     const MatmulPrediction p = predict(m, n, k, T, bytes_per_number, roof);
     if (p.bytes / roof.bandwidth <= p.flops / roof.peak) return T;
   }
   return 0;
-  // end of exercise 02.4
 }
 
 // ---- What a measurement says ----
@@ -107,14 +99,12 @@ struct RooflineReading {
 // Work of so many FLOPs on so many bytes was run, and took `seconds`.
 constexpr RooflineReading read_measurement(double flops, double bytes, double seconds,
                                            const Roofline& roof) {
-  // exercise 02.5: where the point stands in the picture, and how far below the roof
   RooflineReading reading;
   reading.intensity = flops / bytes;
   reading.rate = flops / seconds;
   reading.memory_bound = reading.intensity < roof.ridge();
   reading.of_roof = reading.rate / roof.attainable(reading.intensity);
   return reading;
-  // end of exercise 02.5
 }
 
 // ---- One kernel in place of several ----
@@ -129,7 +119,6 @@ struct Fusion {
 
 // The steps as kernels of their own, and as one kernel that keeps what is passed on in registers.
 constexpr Fusion fuse(std::span<const KernelStep> steps, const Roofline& roof) {
-  // exercise 02.6: the least time of each step, one after the other; and that of the one kernel
   Fusion fusion;
   double flops = 0, bytes = 0;
   for (const KernelStep& step : steps) {
@@ -139,7 +128,6 @@ constexpr Fusion fuse(std::span<const KernelStep> steps, const Roofline& roof) {
   }
   fusion.fused = roof.seconds(flops, bytes);
   return fusion;
-  // end of exercise 02.6
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -39,43 +39,36 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // This lane's part of the 16 x 16 tile of A at (row, column).
 __device__ inline void load_a(uint32_t (&a)[4], const Bf16Matrix& matrix, int row, int column) {
-  // exercise 04.1: fill the four registers; two neighbours in a row share one
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   for (int r = 0; r < 4; ++r) {
     const int i = row + g + 8 * (r % 2), l = column + 2 * t + 8 * (r / 2);
     a[r] = packed(matrix.bits(i, l), matrix.bits(i, l + 1));
   }
-  // end of exercise 04.1
 }
 
 // This lane's part of the 16 x 8 tile of B at (row, column).
 __device__ inline void load_b(uint32_t (&b)[2], const Bf16Matrix& matrix, int row, int column) {
-  // exercise 04.2: fill the two registers; two neighbours in a column share one
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   for (int r = 0; r < 2; ++r) {
     const int l = row + 2 * t + 8 * r, j = column + g;
     b[r] = packed(matrix.bits(l, j), matrix.bits(l + 1, j));
   }
-  // end of exercise 04.2
 }
 
 // Writes this lane's part of the 16 x 8 tile of C (m, n) at (row, column); what lies outside is
 // dropped.
 __device__ inline void store_c(const float (&c)[4], float* matrix, int m, int n, int row,
                                int column) {
-  // exercise 04.3: write the four accumulators to where they belong, if that is inside
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   for (int i = 0; i < 4; ++i) {
     const int to_row = row + g + 8 * (i / 2), to_column = column + 2 * t + i % 2;
     if (to_row < m && to_column < n) matrix[static_cast<int64_t>(to_row) * n + to_column] = c[i];
   }
-  // end of exercise 04.3
 }
 
 // C = A B, one warp per tile of 16 x 8, `warps` of them side by side in a block.
 template <int warps>
 __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
-  // exercise 04.4: walk along k, 16 at a time, adding up in f32; then store
   const Bf16Matrix matrix_a = {a, m, k}, matrix_b = {b, k, n};
   const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.y) * 16, column = warp * 8;
@@ -88,7 +81,6 @@ __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m
     mma_m16n8k16_bf16(sum, fragment_a, fragment_b, sum);
   }
   store_c(sum, c, m, n, row, column);
-  // end of exercise 04.4
 }
 
 // The same with a tile of 16 down by 8 across for each warp: each fragment that it loads is used
@@ -96,7 +88,6 @@ __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m
 template <int warps, int down, int across>
 __global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, int m, int n,
                                 int k) {
-  // exercise 04.5: as 04.4, with down x across sums; load each fragment once per step
   const Bf16Matrix matrix_a = {a, m, k}, matrix_b = {b, k, n};
   const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.y) * 16 * down, column = warp * 8 * across;
@@ -120,15 +111,10 @@ __global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, 
     YOTTA_UNROLL
     for (int j = 0; j < across; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
   }
-  // end of exercise 04.5
 }
 
 // The lane of a warp that holds the number (row, column) of a 16 x 8 tile of C.
-constexpr int lane_of_c(int row, int column) {
-  // exercise 04.6: the picture at the top says which g and which t have this number
-  return 4 * (row % 8) + column / 2;
-  // end of exercise 04.6
-}
+constexpr int lane_of_c(int row, int column) { return 4 * (row % 8) + column / 2; }
 
 // Instructions, and bytes read from memory, for m x n x k in tiles of tile_m x tile_n: each tile
 // reads its rows of A and its columns of B once.

@@ -37,11 +37,7 @@ struct Link {
   double beta = 0;   // seconds per byte
   int level = -1;    // of the cluster; -1: a chip to itself
 
-  double seconds(double bytes) const {
-    // exercise 09.1: how long the first byte is on its way, and how much later the last one comes
-    return alpha + bytes * beta;
-    // end of exercise 09.1
-  }
+  double seconds(double bytes) const { return alpha + bytes * beta; }
   bool operator==(const Link&) const = default;
 };
 
@@ -55,7 +51,6 @@ struct Level {
 // Steps between two chips of a torus, the shorter way round on every axis; the first axis counts
 // fastest.
 inline int torus_hops(const std::vector<int>& axes, int from, int to) {
-  // exercise 09.2: the place of both on each axis; an axis is a ring, so there are two ways
   int hops = 0;
   for (const int length : axes) {
     const int apart = std::abs(from % length - to % length);
@@ -64,7 +59,6 @@ inline int torus_hops(const std::vector<int>& axes, int from, int to) {
     to /= length;
   }
   return hops;
-  // end of exercise 09.2
 }
 
 struct Cluster {
@@ -85,12 +79,10 @@ struct Cluster {
 
   // The same for two chips that it has and that are not one.
   Link link_between(int from, int to) const {
-    // exercise 09.3: the smallest level that has both in one group; the first may be a torus, and hop
     size_t i = 0;
     while (from / levels[i].chips != to / levels[i].chips) ++i;
     const int hops = i == 0 && !torus.empty() ? torus_hops(torus, from, to) : 1;
     return {hops * levels[i].alpha, levels[i].beta, static_cast<int>(i)};
-    // end of exercise 09.3
   }
 };
 
@@ -139,7 +131,6 @@ inline std::string unequal_links(const Cluster& cluster, std::span<const int> ch
 // slowest link takes.
 inline double ring_all_gather_seconds(const Cluster& cluster, std::span<const int> chips,
                                       double bytes, Where where = Where::current()) {
-  // exercise 09.7: the slowest link of the ring says how long a step takes; how many steps?
   const size_t p = chips.size();
   double seconds = 0;
   for (size_t i = 0; i < p; ++i) {
@@ -148,7 +139,6 @@ inline double ring_all_gather_seconds(const Cluster& cluster, std::span<const in
   }
   seconds *= static_cast<double>(p - 1);
   return seconds;
-  // end of exercise 09.7
 }
 
 // `chips` chips of `flops` FLOP/s each, joined by links of `bandwidth`, without latency or
@@ -158,12 +148,10 @@ inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = n
 }
 
 inline std::vector<Level> switched_levels(const Chip& chip, int count) {
-  // exercise 09.4: level "node", 1 us, the chip's link; if chips are left, "cluster", 5 us, 50 GB/s
   const int node = std::min(count, chip.domain);
   std::vector<Level> levels = {{"node", node, 1e-6, 1 / chip.link}};
   if (count > node) levels.push_back({"cluster", count, 5e-6, 1 / 50e9});
   return levels;
-  // end of exercise 09.4
 }
 
 // Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per
@@ -173,13 +161,11 @@ inline Cluster switched(const Chip& chip, int count) {
 }
 
 inline std::vector<Level> llama3_levels(const Chip& chip) {
-  // exercise 09.5: "node", "rack", "pod", "cluster": 1, 3, 5 and 7 us; what is 1:7 for beta?
   const double beta = 1 / 50e9;
   return {{"node", 8, 1e-6, 1 / chip.link},
           {"rack", 16, 3e-6, beta},
           {"pod", 3072, 5e-6, beta},
           {"cluster", 24576, 7e-6, 7 * beta}};
-  // end of exercise 09.5
 }
 
 // The machine of "The Llama 3 Herd of Models" (arXiv 2407.21783, 3.3.1): 24,576 H100, 16 per rack,
@@ -205,7 +191,6 @@ inline Cluster cities(int count, int chips = 1) {
 }
 
 inline int first_axis(int count, int axes) {
-  // exercise 09.6: the largest divisor of count whose power (one factor per axis) is at most count
   int length = 1;
   for (int i = 1; static_cast<int64_t>(i) <= count; ++i) {
     int64_t power = 1;
@@ -214,7 +199,6 @@ inline int first_axis(int count, int axes) {
     if (count % i == 0) length = i;
   }
   return length;
-  // end of exercise 09.6
 }
 
 // `count` cut into `axes` factors as equal as can be: 256 into 16 x 16, 64 into 4 x 4 x 4.

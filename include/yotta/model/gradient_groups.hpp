@@ -53,7 +53,6 @@ using Coordinates = std::array<int, all_axes.size()>;  // by axis
 
 inline Coordinates coordinates_of(const MeshShape& shape, int rank,
                                   Where where = Where::current()) {
-  // exercise 26.1: one coordinate for each of all_axes; the first of them counts fastest
   if (rank < 0 || rank >= shape.ranks())
     fail(where, "{} has ranks 0 to {}, not {}", describe(shape), shape.ranks() - 1, rank);
   Coordinates at = {};
@@ -62,7 +61,6 @@ inline Coordinates coordinates_of(const MeshShape& shape, int rank,
     rank /= shape[all_axes[i]];
   }
   return at;
-  // end of exercise 26.1
 }
 inline int rank_at(const MeshShape& shape, const Coordinates& at) {
   int rank = 0;
@@ -73,7 +71,6 @@ inline int rank_at(const MeshShape& shape, const Coordinates& at) {
 // The ranks that differ from this one along these axes only, by number. Errors: no such rank.
 inline std::vector<int> group_of(const MeshShape& shape, int rank, std::span<const Axis> axes,
                                  Where where = Where::current()) {
-  // exercise 26.2: go over all ranks; which of them have your coordinates on all other axes?
   const Coordinates own = coordinates_of(shape, rank, where);
   std::vector<int> group;
   for (int other = 0; other < shape.ranks(); ++other) {
@@ -82,7 +79,6 @@ inline std::vector<int> group_of(const MeshShape& shape, int rank, std::span<con
     if (at == own) group.push_back(other);
   }
   return group;
-  // end of exercise 26.2
 }
 
 // ---- what is added up, and over whom ----
@@ -104,7 +100,6 @@ struct Spreading {
 
 // What the ranks along an axis have of a parameter's gradient.
 inline Along gradient_along(Axis axis, const Parameter& parameter, const Spreading& spread) {
-  // exercise 26.3: what have the other ranks along this axis?
   const bool is_cut = !parameter.range.is_whole();  // by tp
   const bool is_tied = parameter.name == spread.on_both_ends;
   Along along = Along::alone;
@@ -121,7 +116,6 @@ inline Along gradient_along(Axis axis, const Parameter& parameter, const Spreadi
     along = Along::part;
   }
   return along;
-  // end of exercise 26.3
 }
 
 // The axes along which it is added up.
@@ -142,7 +136,6 @@ struct SumAxes {
   std::vector<Axis> squares;  // of gradients, for clipping: ranks that step other numbers
 };
 inline SumAxes sum_axes(const Spreading& spread) {
-  // exercise 26.4: DDP or ZeRO sums over what FSDP does not; runs are FSDP's or ZeRO's, else none
   SumAxes axes;
   axes.shards = {Axis::cp, Axis::dp_shard};
   axes.data = {Axis::dp_replicate};
@@ -157,15 +150,12 @@ inline SumAxes sum_axes(const Spreading& spread) {
   for (std::vector<Axis>* each : {&axes.data, &axes.loss, &axes.squares}) each->push_back(Axis::ep);
   if (spread.sharded_states) axes.runs.push_back(Axis::ep);
   return axes;
-  // end of exercise 26.4
 }
 
 // The loss of a step is the mean over its tokens. A rank weighs the losses of its own `tokens`, as
 // many as any other rank has; the weighted losses are then added up over SumAxes::loss.
 inline double loss_weight(const MeshShape& shape, int64_t tokens) {
-  // exercise 26.5: warm-up, which ranks have tokens that this one has not?
   return 1 / static_cast<double>(tokens * shape.cp * shape.data_ranks());
-  // end of exercise 26.5
 }
 
 // ---- over which links ----
@@ -176,7 +166,6 @@ using AxisBytes = std::array<double, all_axes.size()>;  // that a rank sends in 
 // The slowest link that any group along this axis has, if the axes are nested in this order.
 inline Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis axis,
                          const AxisOrder& order = all_axes) {
-  // exercise 26.6: look at all groups; cluster.link(first, last).level is higher where it is slower
   const int n = shape[axis];
   Link slowest;
   // Ranks of a group are `stride` apart, and its two ends have its slowest link.
@@ -189,18 +178,15 @@ inline Link slowest_link(const Cluster& cluster, const MeshShape& shape, Axis ax
     if (link.level > slowest.level) slowest = link;
   }
   return slowest;
-  // end of exercise 26.6
 }
 
 // What a rank's messages take, one after the other, over those links.
 inline double seconds_of_order(const Cluster& cluster, const MeshShape& shape,
                                const AxisBytes& bytes, const AxisOrder& order) {
-  // exercise 26.7: warm-up, each axis sends its bytes over its slowest link
   double seconds = 0;
   for (const Axis axis : all_axes)
     seconds += bytes[static_cast<size_t>(axis)] * slowest_link(cluster, shape, axis, order).beta;
   return seconds;
-  // end of exercise 26.7
 }
 
 // The order in which they take least, of all orders of the axes that have several ranks; the first

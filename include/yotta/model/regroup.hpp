@@ -78,7 +78,6 @@ struct Intervals {
   double young = 0, daly = 0;
 };
 inline Intervals best_intervals(double save, double mean, Where where = Where::current()) {
-  // exercise 30.1: the intervals that waste least, by Young and by Daly
   if (!(save > 0) || !(mean > 0))
     fail(where, "a snapshot takes {} s and a failure comes every {} s: both must be above 0", save,
          mean);
@@ -87,21 +86,17 @@ inline Intervals best_intervals(double save, double mean, Where where = Where::c
   const double x = save / (2 * mean);
   best.daly = x < 1 ? best.young * (1 + std::sqrt(x) / 3 + x / 9) - save : mean;
   return best;
-  // end of exercise 30.1
 }
 
 // The sum that is to be least: what is lost of a second's work. All above 0.
 inline double lost_share(double interval, double save, double mean) {
-  // exercise 30.7: what goes to snapshots, and what to work that is done twice
   return save / interval + interval / (2 * mean);
-  // end of exercise 30.7
 }
 
 // ---- who takes part ----
 
 // The replicas all of whose places have a member.
 inline std::vector<int> whole_replicas(const Places& places, const std::vector<bool>& ready) {
-  // exercise 30.2: the replicas that have a member at every place
   std::vector<int> whole;
   std::vector<int> members(static_cast<size_t>(places.replicas));
   for (int place = 0; place < places.count(); ++place)
@@ -109,7 +104,6 @@ inline std::vector<int> whole_replicas(const Places& places, const std::vector<b
   for (int replica = 0; replica < places.replicas; ++replica)
     if (members[static_cast<size_t>(replica)] == places.parts) whole.push_back(replica);
   return whole;
-  // end of exercise 30.2
 }
 
 namespace detail {
@@ -131,7 +125,6 @@ inline std::vector<int> ready_places(const Places& places, const std::vector<boo
 
 inline std::vector<int> places_of_whole_replicas(Recovery recovery, const Places& places,
                                                  const std::vector<bool>& ready, int quorum) {
-  // exercise 30.3: all places of the whole replicas, if there are enough of them
   const std::vector<int> whole = whole_replicas(places, ready);
   const int needed = recovery == Recovery::restart ? places.replicas : std::max(quorum, 1);
   if (static_cast<int>(whole.size()) < needed) return {};
@@ -140,7 +133,6 @@ inline std::vector<int> places_of_whole_replicas(Recovery recovery, const Places
     for (int part = 0; part < places.parts; ++part)
       members.push_back(replica * places.parts + part);
   return members;
-  // end of exercise 30.3
 }
 
 // The places that take part in the next epoch, in order; empty: all wait.
@@ -166,7 +158,6 @@ struct Healing {
 };
 // parts[rank]: the part of the model that a rank of the epoch trains.
 inline Healing find_healing(std::span<const Offer> offers, std::span<const int> parts) {
-  // exercise 30.4: the newest step of which every part is there, and who gets its part from whom
   Healing healing;
   healing.sources.assign(parts.size(), -1);
   std::map<int64_t, std::map<int, std::set<int>>> ranks;  // by step, the newest last, and by part
@@ -184,11 +175,9 @@ inline Healing find_healing(std::span<const Offer> offers, std::span<const int> 
     healing.sources[rank] = has_own ? static_cast<int>(rank) : *have.begin();
   }
   return healing;
-  // end of exercise 30.4
 }
 
 inline std::vector<Tensor*> tensors_of(Optimizer& optimizer) {
-  // exercise 30.5: all that the next step depends on
   std::vector<Tensor*> all;
   for (Optimizer::Slot& slot : optimizer.slots()) {
     all.push_back(&slot.parameter->value);
@@ -196,7 +185,6 @@ inline std::vector<Tensor*> tensors_of(Optimizer& optimizer) {
     for (Tensor& each : slot.state) all.push_back(&each);
   }
   return all;
-  // end of exercise 30.5
 }
 
 // Where an optimizer's weights, masters and state lie, in the order of its slots: what a rank gets
@@ -227,7 +215,6 @@ struct ShareOfStep {
 // living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
 inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,
                                  int replicas, std::span<const int> living, int own) {
-  // exercise 30.6: this rank's sequences, and how many all living replicas have together
   ShareOfStep share;
   if (recovery == Recovery::reroute) return {0, batch, batch};
   const int left = static_cast<int>(living.size());
@@ -244,7 +231,6 @@ inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, in
       share.all += its.end - its.begin;
     }
   return share;
-  // end of exercise 30.6
 }
 
 }  // namespace yotta

@@ -59,9 +59,7 @@ constexpr const char* name(RouterScore score) {
 
 // Weights of a layer of E swiglu experts that one token is multiplied with.
 constexpr int64_t weights_met(int64_t C, int64_t F, int64_t E, int64_t k) {
-  // exercise 25.10: the router's (E, C), and three matrices (F, C) of each expert that is chosen
   return C * E + k * 3 * C * F;
-  // end of exercise 25.10
 }
 
 // Is e one of the first j choices?
@@ -75,7 +73,6 @@ inline bool is_taken(std::span<const int32_t> expert, size_t j, size_t e) {
 template <class Real>
 void choose_experts(std::span<const Real> s, std::span<const Real> b, bool renormalise,
                     std::span<int32_t> expert, std::span<Real> weight) {
-  // exercise 25.1: expert[j] and weight[j] of all k
   const size_t E = s.size(), k = expert.size();
   const auto value = [&](size_t e) { return b.empty() ? s[e] : s[e] + b[e]; };
   Real sum = 0;
@@ -87,7 +84,6 @@ void choose_experts(std::span<const Real> s, std::span<const Real> b, bool renor
     sum += weight[j] = s[best];
   }
   for (size_t j = 0; j < k && renormalise; ++j) weight[j] /= sum;
-  // end of exercise 25.1
 }
 
 // ds (E) holds the gradient that the scores s (E) get from elsewhere; adds what the weights of the
@@ -96,7 +92,6 @@ template <class Real>
 void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> expert,
                              std::span<const Real> dweight, RouterScore score, bool renormalise,
                              std::span<Real> ds) {
-  // exercise 25.2: add to ds[chosen(j)] with S and A; then all of ds with B, as above
   const size_t E = s.size(), k = expert.size();
   const auto chosen = [&](size_t j) { return static_cast<size_t>(expert[j]); };  // as an index
   Real S = 0, A = 0, B = 0;
@@ -106,7 +101,6 @@ void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> e
   for (size_t e = 0; e < E; ++e) B += ds[e] * s[e];
   for (size_t e = 0; e < E; ++e)
     ds[e] = score == RouterScore::softmax ? s[e] * (ds[e] - B) : ds[e] * s[e] * (1 - s[e]);
-  // end of exercise 25.2
 }
 
 // sum (C) += weight[j] times row number row_of[j] of `rows` (m, C), for each of a token's k
@@ -114,14 +108,12 @@ void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> e
 template <class Number>
 void combine_token(const Number* rows, std::span<const int64_t> row_of,
                    std::span<const Computed<Number>> weight, std::span<Computed<Number>> sum) {
-  // exercise 25.3: a row begins at rows + row_of[j] * C; add up in Computed<Number>
   const size_t C = sum.size();
   for (size_t j = 0; j < row_of.size(); ++j) {
     if (row_of[j] < 0) continue;
     const Number* const row = rows + row_of[j] * C;
     for (size_t c = 0; c < C; ++c) sum[c] += weight[j] * static_cast<Computed<Number>>(row[c]);
   }
-  // end of exercise 25.3
 }
 
 // One of these rows, backward: drow (C) of dy (C), the gradient of the token's sum. Returns the

@@ -56,33 +56,25 @@ inline void linear(Matrix x, Matrix w, Array b, MatrixOut y) {
 
 // dx (N, I) of dy (N, O): overwritten.
 inline void linear_backward_input(Matrix dy, Matrix w, MatrixOut dx) {
-  // exercise 12.1: x(n, i) reaches every output of row n: add up what they send back
   for (int64_t n = 0; n < dx.rows; ++n)
     for (int64_t i = 0; i < dx.cols; ++i) {
       double sum = 0;
       for (int64_t o = 0; o < dy.cols; ++o) sum += dy(n, o) * w(o, i);
       dx(n, i) = sum;
     }
-  // end of exercise 12.1
 }
 
 // dw (O, I) and db (O) of dy (N, O): added to what is there.
 inline void linear_backward_weight(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db) {
-  // exercise 12.2: w(o, i) and b[o] reach output o of every row; add to what dw and db hold
   for (int64_t n = 0; n < dy.rows; ++n)
     for (int64_t o = 0; o < dy.cols; ++o) {
       db[o] += dy(n, o);
       for (int64_t i = 0; i < x.cols; ++i) dw(o, i) += dy(n, o) * x(n, i);
     }
-  // end of exercise 12.2
 }
 
 // FLOPs of the three matmuls of a step: forward, dx and dw, without biases.
-inline int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) {
-  // exercise 12.7: a product and an addition for each n, i and o; three times
-  return 3 * 2 * N * I * O;
-  // end of exercise 12.7
-}
+inline int64_t linear_step_flops(int64_t N, int64_t I, int64_t O) { return 3 * 2 * N * I * O; }
 
 // y(n, c) = x(n, c) r[n] w[c], where 1 / r[n]^2 is the mean square of row n, plus eps.
 inline void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r) {
@@ -96,7 +88,6 @@ inline void rmsnorm(Matrix x, Array w, double eps, MatrixOut y, ArrayOut r) {
 
 // dx (N, C): overwritten; dw (C): added to what is there. r (N) is what rmsnorm gave.
 inline void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw) {
-  // exercise 12.3: x(n, c) reaches its own output directly, and all of its row through r[n]
   const auto C = static_cast<double>(x.cols);
   for (int64_t n = 0; n < x.rows; ++n) {
     const double scale = r[n];
@@ -108,13 +99,11 @@ inline void rmsnorm_backward(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx
       dw[c] += dy(n, c) * normal;
     }
   }
-  // end of exercise 12.3
 }
 
 // The loss of logits z (N, V): the sum over rows of scale times -log softmax(z(n))[targets[n]].
 // dz (N, V), its gradient, in the same pass: overwritten.
 inline double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut dz) {
-  // exercise 12.4: the loss of each row, and what it sends back to each logit, however large
   double loss = 0;
   for (int64_t n = 0; n < z.rows; ++n) {
     double m = z(n, 0), sum = 0;  // the largest logit; the sum of e^(z - m)
@@ -127,14 +116,12 @@ inline double cross_entropy(Matrix z, Targets targets, double scale, MatrixOut d
     }
   }
   return loss;
-  // end of exercise 12.4
 }
 
 // Keys from `first` on, whose scores with query t are s, are added to what t has seen: m is the
 // largest score, l the sum of e^(s - m), o(t) the sum of e^(s - m) v.
 inline void add_keys(const std::vector<double>& s, Matrix v, int64_t t, int64_t first, double& m,
                      double& l, MatrixOut o) {
-  // exercise 12.5: m, l and row t of o with these keys too, whatever the size of the scores
   const double m_new = std::max(m, *std::max_element(s.begin(), s.end()));
   const double kept = std::exp(m - m_new);
   l *= kept;
@@ -145,7 +132,6 @@ inline void add_keys(const std::vector<double>& s, Matrix v, int64_t t, int64_t 
     for (int64_t c = 0; c < o.cols; ++c) o(t, c) += e * v(first + static_cast<int64_t>(j), c);
   }
   m = m_new;
-  // end of exercise 12.5
 }
 
 // 1 / sqrt(d).
@@ -176,7 +162,6 @@ inline void attention(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, 
 // dq, dk, dv (T, d) of dout (T, d): added to what is there. o and L are what attention gave.
 inline void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
                                MatrixOut dq, MatrixOut dk, MatrixOut dv) {
-  // exercise 12.6: P again from L, for query t and the keys that it sees; then dV, dS, dQ and dK
   const double scale = score_scale(q);
   for (int64_t t = 0; t < q.rows; ++t) {
     const double D = dot(dout, t, o, t);
@@ -190,7 +175,6 @@ inline void attention_backward(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix
       }
     }
   }
-  // end of exercise 12.6
 }
 
 // ---- linear -------------------------------------------------------------------------------------

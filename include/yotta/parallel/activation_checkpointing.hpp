@@ -36,11 +36,9 @@ namespace yotta {
 
 // The C for which ceil(n / C) checkpoints and C Saved are together fewest.
 constexpr int64_t square_root_of(int64_t n) {
-  // exercise 17.1: warm-up, the smallest C with C * C >= n
   int64_t C = 1;
   while (C * C < n) ++C;
   return C;
-  // end of exercise 17.1
 }
 
 // y = layer(x), keeping nothing.
@@ -54,33 +52,27 @@ class Checkpoint : public Sequential {
  public:
   using Sequential::Sequential;
   Tensor forward(const Tensor& x, Saved& saved) override {
-    // exercise 17.2: warm-up, keep x under the name "x"; run the layers in turn, keeping nothing else
     Tensor y = x;
     saved.keep("x", x);
     for (const LayerPtr& layer : layers()) y = run_and_forget(*layer, y, saved.position());
     return y;
-    // end of exercise 17.2
   }
 
   // The recomputed Saved is freed layer by layer, as each weight gradient uses its part up.
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    // exercise 17.3: run the slice again from x, now keeping everything; then I and W of each layer
     Saved again(saved.position(), saved.name());
     yotta::forward(layers(), saved.take("x"), again);
     return yotta::backward(layers(), dy, again);
-    // end of exercise 17.3
   }
   void backward_weight(Saved&) override {}
 };
 
 inline void drop_probabilities(Saved& own) {
-  // exercise 17.5: wherever `own` or one below it holds "probabilities", drop them and the "mask"
   own.each([](Saved& each) {
     if (!each.has("probabilities")) return;
     each.take("probabilities");
     if (each.has("mask")) each.take("mask");
   });
-  // end of exercise 17.5
 }
 
 // A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each
@@ -148,7 +140,6 @@ class Replay : public Sequential {
     return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    // exercise 17.7: play the actions from turn_ on; a reversal is F, I and W (the first: I and W)
     Tensor dx = dy, flows;
     for (size_t i = turn_; i < actions_.size(); ++i) {
       if (actions_[i].kind != ReplayAction::Kind::reverse) {
@@ -161,7 +152,6 @@ class Replay : public Sequential {
       reversed.backward_weight(saved.child(reversed.name()));
     }
     return dx;
-    // end of exercise 17.7
   }
   void backward_weight(Saved&) override {}
 
@@ -172,7 +162,6 @@ class Replay : public Sequential {
 
   // Plays any action but a reversal. `flows` is what flows into the next layer.
   void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-    // exercise 17.6: keep, restore, drop and run; a reversal is not played here
     const std::string slot = "checkpoint " + std::to_string(action.layer);
     switch (action.kind) {
       case ReplayAction::Kind::keep: return saved.keep(slot, flows);
@@ -183,7 +172,6 @@ class Replay : public Sequential {
         return;
       case ReplayAction::Kind::reverse: return;
     }
-    // end of exercise 17.6
   }
 
   ReplayActions actions_;
@@ -205,13 +193,11 @@ inline Layers slice_of(Layers stack, int64_t first, int64_t last) {
 
 inline std::vector<LayerPtr> checkpoint_every(Layers stack, int64_t first, int64_t last,
                                               int64_t every) {
-  // exercise 17.4: a Checkpoint for each `every` layers from `first` on; 0: the square root of n
   std::vector<LayerPtr> made;
   const int64_t C = every == 0 ? square_root_of(last - first) : every;
   for (int64_t begin = first; begin < last; begin += C)
     made.push_back(std::make_unique<Checkpoint>(slice_of(stack, begin, std::min(last, begin + C))));
   return made;
-  // end of exercise 17.4
 }
 
 // The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The

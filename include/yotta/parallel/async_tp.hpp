@@ -57,9 +57,7 @@ struct Reach {
   int right = 0, left = 0;
 };
 constexpr Reach reach_of(int p, Pieces pieces) {
-  // exercise 22.1: warm-up, all hops one way; or half of them each way, the odd one to the right
   return pieces == Pieces::both_ways ? Reach{p / 2, (p - 1) / 2} : Reach{p - 1, 0};
-  // end of exercise 22.1
 }
 
 // multiply(first, rows) gets rows (n, C) of one rank, of which the first is number `first` of all.
@@ -93,7 +91,6 @@ class Hops {
 // shard (n, C), this rank's -> (N, C), all. Calls `multiply` for every rank's piece, its own first.
 inline Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communicator& tp,
                                    Pieces pieces, const WithPiece& multiply) {
-  // exercise 22.2: in each step the next hops start, what is here is multiplied, then they arrive
   const int p = axis_size(tp), rank = axis_rank(tp);
   const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
   const Reach reach = reach_of(p, pieces);
@@ -112,7 +109,6 @@ inline Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communi
     hops.arrive();
   }
   return all;
-  // end of exercise 22.2
 }
 
 // multiply(first, n) returns this rank's part of n rows' sums, (n, C), which will be added to.
@@ -120,7 +116,6 @@ using MakePiece = std::function<Tensor(int64_t first, int64_t n)>;
 // Calls it for every rank's rows, its own last -> (n, C), the sums of this rank's rows.
 inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces pieces,
                                        const MakePiece& multiply) {
-  // exercise 22.3: the sum of rank + d goes right, that of rank - d left; at d = 0 both are home
   const int p = axis_size(tp), rank = axis_rank(tp);
   const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
   const Reach reach = reach_of(p, pieces);
@@ -145,24 +140,20 @@ inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces
     hops.start(leftward, left, from_right, right);
   }
   return rightward;
-  // end of exercise 22.3
 }
 
 // ---- cost of one gather of N rows, with its matmul ----
 // What rank `rank` sends: what has come from so far away is passed on.
 constexpr Sent gather_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces) {
-  // exercise 22.4: the rows of the pieces that leave to the right, and of those to the left
   const Reach reach = reach_of(p, pieces);
   int64_t rows = 0;
   for (int far = 0; far < reach.right; ++far) rows += chunk_count(N, p, wrap(rank - far, p));
   for (int far = 0; far < reach.left; ++far) rows += chunk_count(N, p, wrap(rank + far, p));
   return {p - 1, rows * row_bytes};
-  // end of exercise 22.4
 }
 
 // Seconds, if a piece's matmul takes M and its hop H; both ways, if each has a link of its own.
 constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H) {
-  // exercise 22.5: add up the steps: what is multiplied in each, and what travels meanwhile
   const Reach reach = reach_of(p, pieces);
   double seconds = 0;
   for (int step = 0; step <= reach.right; ++step) {
@@ -170,7 +161,6 @@ constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H)
     seconds += step < reach.right ? std::max(multiply, H) : multiply;
   }
   return seconds;
-  // end of exercise 22.5
 }
 
 // ---- the same for a sum (not in the exercise: it would answer 22.4 and 22.5) ----

@@ -47,9 +47,7 @@ struct BatchShard {
 
 // The rows that rank `rank` trains on. Together the shards are the batch, each row once.
 constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
-  // exercise 13.1: warm-up, cut the batch among the ranks; their shards may differ by one row
   return {chunk_begin(batch, ranks, rank), chunk_begin(batch, ranks, rank + 1)};
-  // end of exercise 13.1
 }
 
 // Gives every rank the weights of rank 0, so that all start from the same model.
@@ -61,10 +59,8 @@ inline void broadcast_parameters(Parameters parameters, const Communicator& comm
 
 // Naive: after backward, one all_reduce per parameter.
 inline void reduce_gradients(Parameters parameters, const Communicator& comm, ReduceOp op) {
-  // exercise 13.2: warm-up, reduce every gradient over the ranks of comm with the given operation
   for (const ParameterPtr& each : parameters)
     comm.all_reduce(each->gradient(), op, {.label = "ddp.gradients"});
-  // end of exercise 13.2
 }
 
 // Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one shard
@@ -108,7 +104,6 @@ struct Bucket {
 // Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
 // holds up to `bucket_bytes` of gradients, and at least one parameter.
 inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
-  // exercise 13.3: fill buckets, each of one dtype, in reverse order
   std::deque<Bucket> buckets;
   int64_t filled = 0;
   for (size_t i = parameters.size(); i-- > 0;) {
@@ -124,12 +119,10 @@ inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket
     filled += bytes;
   }
   return buckets;
-  // end of exercise 13.3
 }
 
 // Makes the gradients of a bucket views of one flat tensor, values kept. make_buckets does both.
 inline void flatten_gradients(Bucket& bucket) {
-  // exercise 13.4: make bucket.flat, and let each gradient be a view of its part
   const MemoryScope memory(MemoryKind::gradients);
   int64_t size = 0;
   for (const ParameterPtr& each : bucket.parameters) size += each->gradient().numel();
@@ -142,7 +135,6 @@ inline void flatten_gradients(Bucket& bucket) {
     each->grad = view;
     begin = end;
   }
-  // end of exercise 13.4
 }
 inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
   std::deque<Bucket> buckets = cut_into_buckets(parameters, bucket_bytes);
@@ -166,7 +158,6 @@ class GradientBuckets {
   // turn has come. All ranks must launch in the same order, but backward may finish gradients in
   // another, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
   void on_gradient_ready(Bucket& bucket) {
-    // exercise 13.5: count the bucket's gradients down and launch every bucket whose turn has come
     if (!syncing_) return;
     if (bucket.missing == 0)
       fail(Where::current(),
@@ -175,20 +166,17 @@ class GradientBuckets {
     --bucket.missing;
     if (!overlap_) return;
     while (launched_ < std::ssize(buckets_) && next().missing == 0) launch_next();
-    // end of exercise 13.5
   }
 
   // After backward: launches what has not left yet (a parameter that this batch did not use was
   // never ready; its zeros are added like any other), and waits for everything.
   void finish() {
-    // exercise 13.6: launch what is left, wait for every bucket, and be ready for the next backward
     while (launched_ < std::ssize(buckets_)) launch_next();
     for (Bucket& bucket : buckets_) {
       bucket.work.wait();
       bucket.missing = static_cast<int>(bucket.parameters.size());
     }
     launched_ = 0;
-    // end of exercise 13.6
   }
 
   // While syncing is off, gradients only add up locally.

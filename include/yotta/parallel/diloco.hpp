@@ -72,11 +72,9 @@ inline void check_options(const DilocoOptions& o, Where where = Where::current()
 // Of one number: w the weight, v its momentum, m the mean of the workers' weights.
 template <class Real>
 void nesterov_step(Real& w, Real& v, Real m, Real rate, Real mu) {
-  // exercise 31.3: Nesterov's step; with a rate of 1 and mu 0 exactly m is left, to the last bit
   const Real gradient = w - m;
   v = mu * v + gradient;
   w = m + (1 - rate) * gradient - rate * mu * v;  // = w - rate (gradient + mu v)
-  // end of exercise 31.3
 }
 
 // One outer step, to `mean` (n) and beyond: changes `outer` (n) and `momentum` (n).
@@ -100,30 +98,25 @@ struct WorkerShare {
 };
 // What one of k workers trains on in a step. Together the shares are the batch, each row once.
 constexpr WorkerShare worker_share(int64_t batch, int k, int worker) {
-  // exercise 31.1: its own rows of the batch (chunk_begin), and how many they are beside batch / k
   WorkerShare share;
   share.begin = chunk_begin(batch, k, worker);
   share.end = chunk_begin(batch, k, worker + 1);
   share.weight = static_cast<double>((share.end - share.begin) * k) / static_cast<double>(batch);
   return share;
-  // end of exercise 31.1
 }
 
 // The fragment whose turn comes after `steps` inner steps, or -1. The turns of a round are spread
 // evenly, and the last fragment's is at its end.
 constexpr int fragment_due(int64_t steps, int64_t inner, int fragments) {
-  // exercise 31.2: fragment f of F has its turn when (f + 1) H / F steps of a round are done
   int due = -1;
   for (int f = 0; f < fragments; ++f)
     if ((steps - (f + 1) * inner / fragments) % inner == 0) due = f;
   return due;
-  // end of exercise 31.2
 }
 
 // x (n) becomes the mean over the ranks of `channel`, each counted with its weight. Every number
 // travels twice, packed with `bits`: to the rank that averages its chunk, and from there to all.
 inline void quantised_mean(Channel& channel, Tensor& x, double weight, int bits, Lost& lost) {
-  // exercise 31.4: chunk j to rank j with the weight, the mean of what comes, and that to everybody
   const int p = channel.size(), rank = channel.rank();
   Tensor mean = Tensor::zeros({chunk_count(x.numel(), p, rank)}, x.dtype());
   double total = 0;
@@ -141,7 +134,6 @@ inline void quantised_mean(Channel& channel, Tensor& x, double weight, int bits,
     Tensor chunk = chunk_of(x, p, wrap(rank - step, p));
     unpack(meet_next(channel, step, packed, packed_bytes(chunk.numel(), bits)), bits, chunk);
   }
-  // end of exercise 31.4
 }
 
 // Bytes that all k workers send for one mean of n numbers: of `width` bytes each, and a weight, by
@@ -242,7 +234,6 @@ class Diloco {
 
   // `moving` (n), or (n + 1) with a place for the weight: it is filled, and leaves.
   void start_mean(OuterFragment& fragment, double weight) {
-    // exercise 31.5: start the mean: weighted weights and the weight; or gradients, in few bits
     fragment.copy_weights(fragment.moving);
     if (options_.bits > 0) {
       combine(fragment.moving, -1, fragment.outer, 1);
@@ -256,7 +247,6 @@ class Diloco {
       fragment.work = workers_.all_reduce_async(fragment.moving, ReduceOp::sum,
                                                 options_.comm.labelled("diloco.mean"));
     }
-    // end of exercise 31.5
   }
   void arrive(OuterFragment& fragment) {
     fragment.work.wait();
@@ -268,7 +258,6 @@ class Diloco {
 
   // `moving` holds the sum over the workers.
   void take_mean(OuterFragment& fragment) {
-    // exercise 31.6: the mean of the weights, the outer step to it, and what training goes on with
     Tensor mean = fragment.moving.rows(0, fragment.size());
     if (options_.bits > 0) {
       combine(mean, -1, fragment.outer, 1);
@@ -277,7 +266,6 @@ class Diloco {
     }
     outer_step(fragment.outer, fragment.momentum, mean, options_);
     fragment.set_weights(options_.keep);
-    // end of exercise 31.6
   }
 
   DilocoOptions options_;

@@ -54,7 +54,6 @@ namespace detail {
 
 // Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
 inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
-  // exercise 25.5: rows.rows(begin, end) of each run, in its new place
   if (size_a == 1 || size_b == 1) return rows;
   std::vector<Tensor> runs(counts.size());
   int64_t begin = 0;
@@ -64,7 +63,6 @@ inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int6
     begin = end;
   }
   return cat(runs, 0);
-  // end of exercise 25.5
 }
 
 }  // namespace detail
@@ -102,7 +100,6 @@ inline int64_t sum_of(Counts counts) {
 
 // `counts` (ep, E): rows that each rank has for each expert.
 inline DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
-  // exercise 25.4: to, from, arriving and held, by detail::run_of() and sum_of()
   DispatchPlan plan;
   plan.held.resize(detail::run_of(counts, ep, rank, rank).size());
   for (int r = 0; r < ep; ++r) {
@@ -113,7 +110,6 @@ inline DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
     for (size_t e = 0; e < theirs.size(); ++e) plan.held[e] += theirs[e];
   }
   return plan;
-  // end of exercise 25.4
 }
 
 namespace detail {
@@ -134,13 +130,11 @@ class RowsInFlight {
   RowsInFlight(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
                const CommOptions& comm)
       : leaving_(rows), arriving_(rows) {
-    // exercise 25.6: room for what comes, and the exchange, in flight; its counts are numbers
     if (axis_size(ep) == 1) return;
     const int64_t C = rows.dim(1);
     arriving_ = empty_beside(rows, {detail::sum_of(from), C}, rows.dtype(), Where::current());
     work_ = ep.all_to_all_v_async(arriving_, detail::numbers_of(from, C), leaving_,
                                   detail::numbers_of(to, C), comm);
-    // end of exercise 25.6
   }
 
   // (M, C), in the order of the ranks that sent them
@@ -234,7 +228,6 @@ class MoeMlp : public Composite {
   // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
   Tensor through_experts(const Tensor& x, const Tensor& tokens, const Routing& routing,
                          const ExpertRows& rows, Tensor& shared, Saved& saved) {
-    // exercise 25.7: y, without the shared expert's part, which is `shared`
     saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
     const DispatchPlan plan = planned(saved.get("counts"));
     RowsInFlight there =
@@ -245,7 +238,6 @@ class MoeMlp : public Composite {
     const Tensor results = send_back(made, plan, "ep.combine").wait();
     saved.keep("results", results);
     return combine_rows(results, rows.assignment, routing.weight);
-    // end of exercise 25.7
   }
 
   // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
@@ -254,7 +246,6 @@ class MoeMlp : public Composite {
   Tensor back_through_experts(CombineGradients& d, const DispatchPlan& plan,
                               const Tensor& assignment, const Tensor& dsum, Tensor& dtokens,
                               Tensor& dshared, Saved& saved) {
-    // exercise 25.8: dx, without the parts of the router and of the shared expert
     RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
     if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
     if (axis_size(axes_.tp) > 1)
@@ -264,7 +255,6 @@ class MoeMlp : public Composite {
     RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
     dtokens = run_back(router_, d.dweight, saved);
     return gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
-    // end of exercise 25.8
   }
 
   MoeOptions options_;
@@ -281,13 +271,11 @@ class MoeMlp : public Composite {
 // all others over `data`, all ranks with other tokens.
 inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
                                  const Communicator& copies, const Communicator& data) {
-  // exercise 25.9: over which ranks? all_reduce each->gradient(), label "ep.gradients"
   for (const ParameterPtr& each : parameters) {
     const Communicator& over = is_expert_parameter(*each) ? copies : data;
     if (axis_size(over) > 1)
       over.all_reduce(each->gradient(), ReduceOp::sum, {.label = "ep.gradients"});
   }
-  // end of exercise 25.9
 }
 
 }  // namespace yotta

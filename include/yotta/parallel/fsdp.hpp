@@ -63,12 +63,10 @@ class FsdpUnit {
         comm_(comm),
         options_(options),
         dtype_(gathered.value_or(layout_.dtype())) {
-    // exercise 15.1: keep this rank's part of the flat array and its shards, and drop what is whole
     const int64_t begin = comm_.rank() * layout_.shard_size();
     part_ = layout_.copy_part(begin, begin + layout_.shard_size());
     shards_ = layout_.cut_shards(part_, begin);
     layout_.drop_values();
-    // end of exercise 15.1
   }
   FsdpUnit(const FsdpUnit&) = delete;
 
@@ -78,29 +76,23 @@ class FsdpUnit {
 
   // Starts to gather the whole unit, unless it is there or on its way.
   void prefetch() {
-    // exercise 15.2: start an all_gather of the parts, in the type in which weights travel
     if (is_gathered()) return;
     const MemoryScope memory(MemoryKind::buffers);
     sent_ = part_.dtype() == dtype_ ? part_ : part_.to(dtype_);
     whole_ = Tensor::empty({layout_.size()}, dtype_);
     gathering_ = comm_.all_gather_async(whole_, sent_, options_.labelled("fsdp.all_gather"));
-    // end of exercise 15.2
   }
 
   // The layers' weights are whole from here on.
   void unshard() {
-    // exercise 15.3: have it gathered, wait for it, and let the layers' weights be views of it
     prefetch();
     gathering_.wait();
     sent_ = {};
     layout_.set_values(whole_);
-    // end of exercise 15.3
   }
   void reshard() {
-    // exercise 15.4: warm-up, free the whole array; nobody may keep a view of it
     layout_.drop_values();
     whole_ = {};
-    // end of exercise 15.4
   }
 
   // Before wgrad: the layers' gradients become views of one flat array, zero at first.
@@ -115,18 +107,15 @@ class FsdpUnit {
 
   // Starts to sum the gradients over the ranks; each gets its part of the sum.
   void reduce() {
-    // exercise 15.5: start a reduce_scatter of the gradients; drop the layers' views of them
     layout_.drop_gradients();
     const MemoryScope memory(MemoryKind::buffers);
     reduced_ = Tensor::empty({layout_.shard_size()}, gradients_.dtype());
     reducing_ = comm_.reduce_scatter_async(reduced_, gradients_, ReduceOp::sum,
                                            options_.labelled("fsdp.reduce"));
-    // end of exercise 15.5
   }
 
   // Adds the sum to the shards' gradients, once it is there. Microbatches add up here.
   void finish_reduce() {
-    // exercise 15.6: wait, add each shard's numbers to its gradient, mark it ready, free both arrays
     if (!reduced_.defined()) return;
     reducing_.wait();
     int64_t begin = 0;
@@ -138,7 +127,6 @@ class FsdpUnit {
     }
     gradients_ = {};
     reduced_ = {};
-    // end of exercise 15.6
   }
 
  private:
@@ -167,7 +155,6 @@ class FsdpLayer : public Sequential {
       : Sequential(slice.layers), slice_(slice), unit_(unit), neighbours_(neighbours) {}
 
   Tensor forward(const Tensor& x, Saved& saved) override {
-    // exercise 15.7: unshard; prefetch the next; compute; reshard after the last slice, or stay
     Tensor y;
     unit_.unshard();
     if (neighbours_.after != nullptr) neighbours_.after->prefetch();
@@ -175,20 +162,16 @@ class FsdpLayer : public Sequential {
     const bool stays = neighbours_.stays && saved.position().training;  // else nobody frees it
     if (slice_.is_last && !stays) unit_.reshard();
     return y;
-    // end of exercise 15.7
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    // exercise 15.8: the same on the way back; the unit's first slice is the last to need it
     Tensor dx;
     unit_.unshard();
     if (neighbours_.before != nullptr) neighbours_.before->prefetch();
     dx = Sequential::backward_input(dy, saved);
     if (slice_.is_first) unit_.reshard();
     return dx;
-    // end of exercise 15.8
   }
   void backward_weight(Saved& saved) override {
-    // exercise 15.9: wgrads; after the first slice: finish the reduction under way, start this one
     unit_.open_gradients();
     Sequential::backward_weight(saved);
     if (!slice_.is_first) return;
@@ -196,7 +179,6 @@ class FsdpLayer : public Sequential {
     if (reducing != nullptr) reducing->finish_reduce();
     unit_.reduce();
     reducing = &unit_;
-    // end of exercise 15.9
   }
 
   // The shards of this rank.

@@ -49,7 +49,6 @@ struct HsdpRanks {
 
 // Cuts the world into groups of p neighbouring ranks. All ranks call. Errors: p does not divide.
 inline HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where = Where::current()) {
-  // exercise 16.3: split the world twice: neighbours share a copy; who holds the same shard?
   HsdpRanks ranks;
   if (p < 1 || world.size() % p != 0)
     fail(where, "groups of {} ranks do not divide a world of {}", p, world.size());
@@ -57,7 +56,6 @@ inline HsdpRanks hsdp_ranks(const Communicator& world, int p, Where where = Wher
   ranks.group = world.split(rank / p, rank).named("fsdp");
   ranks.replicas = world.split(rank % p, rank).named("dp");
   return ranks;
-  // end of exercise 16.3
 }
 
 // Elements that a rank sends in a step, by level, if p divides each unit and R each shard of it.
@@ -66,36 +64,29 @@ struct HsdpSent {
 };
 constexpr HsdpSent hsdp_elements_sent(int64_t p, int64_t R, int64_t parameters,
                                       int64_t microbatches) {
-  // exercise 16.1: which trips does each microbatch make inside, and what crosses once a step?
   HsdpSent sent;
   sent.inside = microbatches * fsdp_elements_sent(p, parameters, 0);
   sent.between = 2 * (R - 1) * (parameters / p / R);
   return sent;
-  // end of exercise 16.1
 }
 
 // The smallest group size that divides `ranks` and leaves a rank at most `room` bytes to hold, with
 // 16 bytes for each parameter; 0 if there is none.
 constexpr int smallest_group(int ranks, int64_t parameters, int64_t room) {
-  // exercise 16.2: the smallest divisor p of `ranks` for which 16 P/p bytes fit
   for (int p = 1; p <= ranks; ++p)
     if (ranks % p == 0 && 16 * parameters <= room * p) return p;
   return 0;
-  // end of exercise 16.2
 }
 
 // Naive: after backward, one all_reduce for each shard of a parameter, each waited for.
 inline void reduce_over_replicas(Fsdp& group, const Communicator& replicas) {
-  // exercise 16.4: warm-up, wait for the group's sums, then sum each shard's gradient over replicas
   group.finish();
   reduce_gradients(parameters(group.stack()), replicas, ReduceOp::sum);
-  // end of exercise 16.4
 }
 
 // One bucket for each unit: the gradients of its shards side by side, in the order in which
 // backward reduces the units. A unit of which this rank holds only padding has none.
 inline std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
-  // exercise 16.5: a bucket for each unit that has shards here, the last unit first, gradients flat
   std::deque<Bucket> buckets;
   for (size_t i = units.size(); i-- > 0;) {
     Bucket bucket;
@@ -106,7 +97,6 @@ inline std::deque<Bucket> shard_buckets(const std::deque<FsdpUnit>& units) {
     buckets.push_back(std::move(bucket));
   }
   return buckets;
-  // end of exercise 16.5
 }
 
 struct HsdpOptions {
@@ -125,12 +115,10 @@ class Hsdp {
         buckets_(
             shard_buckets(fsdp_.units()), [this](Bucket& bucket) { return launch(bucket); },
             options.overlap) {
-    // exercise 16.6: all groups start from the same shards; each ready gradient tells its bucket
     broadcast_parameters(parameters(fsdp_.stack()), replicas_);
     for (Bucket& bucket : buckets_.all())
       for (const ParameterPtr& shard : bucket.parameters)
         shard->on_grad_ready = [this, &bucket](Parameter&) { buckets_.on_gradient_ready(bucket); };
-    // end of exercise 16.6
   }
   ~Hsdp() {
     for (Bucket& bucket : buckets_.all())
@@ -145,18 +133,14 @@ class Hsdp {
 
   // Before a microbatch's forward pass: only the last one of a step sends sums to other groups.
   void before_microbatch(bool last) {
-    // exercise 16.8: a reduction of the microbatch before may be under way; it is not the last one
     if (last) fsdp_.finish();
     buckets_.set_syncing(last);
-    // end of exercise 16.8
   }
 
   // After backward: every gradient is the sum over all ranks.
   void finish() {
-    // exercise 16.9: first the sums inside the group, then those between groups
     fsdp_.finish();
     buckets_.finish();
-    // end of exercise 16.9
   }
 
   // For clipping, after finish(): the squares of the group's shards. Every group has the same.
@@ -166,10 +150,8 @@ class Hsdp {
 
  private:
   Work launch(Bucket& bucket) {
-    // exercise 16.7: start to sum the group's sum of this unit over the replicas
     const CommOptions options = options_.replicas.labelled("hsdp.all_reduce");
     return replicas_.all_reduce_async(bucket.flat, ReduceOp::sum, options);
-    // end of exercise 16.7
   }
 
   Communicator replicas_;

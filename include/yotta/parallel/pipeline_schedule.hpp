@@ -59,12 +59,10 @@ inline PipelineActions naive_actions(int rank, int /*p*/, int64_t m) {
 
 // GPipe: all forward, then all backward.
 inline PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
-  // exercise 18.1: rank's actions, in order
   PipelineActions actions;
   for (int64_t i = 0; i < m; ++i) actions.push_back({rank, PipelineOp::F, i});
   for (int64_t i = 0; i < m; ++i) actions.push_back({rank, PipelineOp::B, i});
   return actions;
-  // end of exercise 18.1
 }
 
 // 1F1B, in three phases:
@@ -73,7 +71,6 @@ inline PipelineActions gpipe_actions(int rank, int /*p*/, int64_t m) {
 //     steady state    one F, one B in turn until all F are done: p - rank in flight after each F
 //     cool-down       the B that are left
 inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
-  // exercise 18.2: warm-up, steady state, cool-down
   PipelineActions actions;
   const int64_t warm_up = std::min<int64_t>(p - 1 - rank, m);
   int64_t next_f = 0, next_b = 0;
@@ -84,14 +81,12 @@ inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
   }
   while (next_b < m) actions.push_back({rank, PipelineOp::B, next_b++});
   return actions;
-  // end of exercise 18.2
 }
 
 // Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the
 // first chunk to the last and backward from the last to the first. If p does not divide m, the last
 // turn's places stay empty.
 inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
-  // exercise 18.7: F goes through the chunks in turn, p microbatches in each; B the other way
   if (v == 1) return one_f_one_b_actions(rank, p, m);
   PipelineActions actions;
   const int64_t round = int64_t{p} * v;                  // p microbatches through v chunks
@@ -109,13 +104,11 @@ inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   }
   for (int64_t i = all - warm_up; i < all; ++i) add(PipelineOp::B, i);
   return actions;
-  // end of exercise 18.7
 }
 
 // The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each
 // needs a Saved, the memory of what its backward pass will read (nn/saved.hpp).
 inline int64_t most_in_flight(const PipelineActions& actions) {
-  // exercise 18.3: count up and down along the list; I does not end a microbatch, W does
   int64_t most = 0;
   int64_t live = 0;
   for (const PipelineAction& each : actions) {
@@ -123,7 +116,6 @@ inline int64_t most_in_flight(const PipelineActions& actions) {
     if (each.op == PipelineOp::B || each.op == PipelineOp::W) --live;
   }
   return most;
-  // end of exercise 18.3
 }
 
 // ---- all ranks' ----
@@ -167,18 +159,15 @@ class PipelineMessages {
     int from = -1, to = -1;
   };
   Route route(const PipelineAction& a) const {
-    // exercise 18.4: which stages does F receive from and send to, which B and I, which W?
     Route route;
     const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
     if (a.op == PipelineOp::F) route = {below, above};
     if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
     return route;
-    // end of exercise 18.4
   }
 
   // Waits for what `a` needs from another stage; undefined if it needs nothing.
   Tensor receive(const PipelineAction& a, const Shape& shape, DType dtype) {
-    // exercise 18.5: receive it, or take it over from a stage of this rank; release what has arrived
     Tensor data;
     const int from = route(a).from;
     if (from < 0) return data;
@@ -188,12 +177,10 @@ class PipelineMessages {
     comm_.recv(data, rank, tag(a));
     release(rank, {from, a.op, a.microbatch});
     return data;
-    // end of exercise 18.5
   }
 
   // Sends what `a` made to the stage that waits for it, and goes on.
   void send(const PipelineAction& a, Tensor made) {
-    // exercise 18.6: send it without waiting, or hand it over; what was sent stays in sent_
     const int to = route(a).to;
     if (to < 0) return;
     const int rank = schedule_->rank_of(to, a.microbatch);
@@ -201,7 +188,6 @@ class PipelineMessages {
     if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
     Work work = comm_.send_async(made, rank, tag(receiver));
     sent_.push_back({std::move(made), std::move(work), rank, receiver});
-    // end of exercise 18.6
   }
 
   // Waits until all that was sent has been received.

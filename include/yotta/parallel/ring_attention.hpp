@@ -50,10 +50,8 @@ constexpr int64_t chunks_each(int ranks) { return ranks == 1 ? 1 : 2; }
 
 // Which of the 2 `ranks` chunks of the sequence rank `rank` holds as its i-th (0 or 1).
 constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = ChunkOrder::zigzag) {
-  // exercise 23.1: warm-up, deal out chunks 0 to 2 ranks - 1: the same work for every rank
   if (order == ChunkOrder::contiguous) return chunks_each(ranks) * rank + i;
   return i == 0 ? rank : 2 * ranks - 1 - rank;
-  // end of exercise 23.1
 }
 
 // Where this rank is in the ring, and how its part of the sequence is cut.
@@ -69,10 +67,8 @@ struct Ring {
 
   // This rank's i-th chunk of queries against the j-th chunk of rank `from`'s keys.
   AttentionBlock block(int64_t i, int from, int64_t j) const {
-    // exercise 23.2: warm-up, its first columns here, its length, and how far its queries are ahead
     const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
     return {i * n, j * n, n, (queries - keys) * n};
-    // end of exercise 23.2
   }
 };
 
@@ -120,12 +116,10 @@ struct MergeWeights {
 };
 template <class Real>
 YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
-  // exercise 23.3: from their log-sum-exps, also large ones, and -infinity (a part saw nothing)
   const Real most = std::max(first, second);
   if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};
   const Real a = std::exp(first - most), b = std::exp(second - most);
   return {a / (a + b), b / (a + b), most + std::log(a + b)};
-  // end of exercise 23.3
 }
 
 // merge() of one row: one query of one head, in L's order (sequence, head, token). `team` is one
@@ -170,7 +164,6 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
 inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const Tensor& k,
                                                           const Tensor& v, const Ring& ring,
                                                           Where where) {
-  // exercise 23.4: cp steps; in each start the hop, merge its parts with each chunk's, then wait
   std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
   Pair here = {k, v};
   for (int step = 0; step < ring.ranks; ++step) {
@@ -186,7 +179,6 @@ inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const
     if (!last) here = hop.arrive(where);
   }
   return sums;
-  // end of exercise 23.4
 }
 inline Pair as_type(const Pair& x, DType dtype) {
   return {as_type(x[0], dtype), as_type(x[1], dtype)};
@@ -219,7 +211,6 @@ inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tens
                                                   const Communicator& cp,
                                                   ChunkOrder order = ChunkOrder::zigzag,
                                                   Where where = Where::current()) {
-  // exercise 23.5: the same steps; in each add to dq, and to dk, dv, which travel with their keys
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   AttentionGradients own{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   Pair here = {k, v};
@@ -244,7 +235,6 @@ inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tens
   Pair home = {own.dk, own.dv};
   if (ring.ranks > 1) add_pair(home, gradients.arrive(where));
   return rounded(std::move(own), q.dtype());
-  // end of exercise 23.5
 }
 
 // ---- cost per rank; T: the whole sequence (not in the exercise) ----

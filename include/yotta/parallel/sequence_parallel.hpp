@@ -78,7 +78,6 @@ Tensor each_run(int p, Piece piece) {
 
 inline Tensor all_gather_tokens(const Tensor& shard, int64_t N, const Communicator& tp,
                                 const char* label) {
-  // exercise 21.1: gather runs of k rows into `all`, label `label`; leave out the rows of zeros
   const int p = tp.size();
   const int64_t k = chunk_count(N, p, 0), C = shard.dim(1);
   Tensor all = empty_beside(shard, {p * k, C}, shard.dtype(), Where::current());
@@ -86,12 +85,10 @@ inline Tensor all_gather_tokens(const Tensor& shard, int64_t N, const Communicat
   const auto run = [&](int r) { return all.rows(r * k, r * k + chunk_count(N, p, r)); };
   if (N != p * k) all = each_run(p, run);
   return all;
-  // end of exercise 21.1
 }
 
 inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
                                     const char* label) {
-  // exercise 21.2: the runs of `parts`, each padded to k rows, reduce-scattered into `sums`
   const int p = tp.size();
   const int64_t N = parts.dim(0), k = chunk_count(N, p, 0), C = parts.dim(1);
   Tensor sums = empty_beside(parts, {k, C}, parts.dtype(), Where::current());
@@ -101,7 +98,6 @@ inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
   };
   tp.reduce_scatter(sums, N == p * k ? parts : each_run(p, run), ReduceOp::sum, {.label = label});
   return sums.rows(0, chunk_count(N, p, tp.rank()));
-  // end of exercise 21.2
 }
 
 }  // namespace detail
@@ -127,23 +123,19 @@ class GatherFromSequenceParallel {
   // After the forward pass of layers that share a gathered input: drops what they keep of it, and
   // keeps its shard x (n, C) instead.
   void drop_gathered(std::span<Layer* const> readers, const Tensor& x, Saved& saved) const {
-    // exercise 21.3: drop the "x" that each reader keeps; keep the shard, in its type, as "shard"
     if (!cuts() || cut_.keeps_gathered) return;
     for (Layer* reader : readers) {
       const Tensor gathered = saved.child(reader->name()).take("x");
       saved.keep("shard", as_type(x, gathered.dtype()));
     }
-    // end of exercise 21.3
   }
 
   // Before their weight gradients: gathers it again, for each of them.
   void gather_again(std::span<Layer* const> readers, Saved& saved) const {
-    // exercise 21.4: gather the shard once, label "sp.again"; give its rows to each reader as "x"
     if (!cuts() || cut_.keeps_gathered) return;
     if (in_pieces(tp_, cut_)) return async_weights(readers, saved.take("shard"), tp_, cut_, saved);
     const Tensor gathered = forward(saved.take("shard"), "sp.again");
     for (Layer* reader : readers) saved.child(reader->name()).keep("x", as_rows(gathered));
-    // end of exercise 21.4
   }
 
  private:
@@ -175,12 +167,10 @@ class ReduceScatterToSequenceParallel {
 // Of the n rows that this rank has, each of C numbers.
 inline int64_t first_of_row(int64_t row, int64_t n, int64_t C, int64_t T, const Communicator& tp,
                             const BatchPosition& position) {
-  // exercise 21.5: where row `row` begins in the whole batch: (sequence * 2^20 + position) * C
   const int p = tp.size(), rank = tp.rank();
   const int64_t token = chunk_begin(all_tokens(n, p, rank, T), p, rank) + row;
   const int64_t sequence = position.first_sequence + token / T;
   return (sequence * most_positions + position.positions.of(token % T, T)) * C;
-  // end of exercise 21.5
 }
 
 // Dropout on a rank's tokens. It draws the numbers that they have in the whole batch: the ranks
@@ -228,19 +218,16 @@ inline Tensor token_positions(const Tensor& like, int64_t N, const Positions& co
 // norms, and learned positions. (A bias after ḡ's matrix is whole, too, but its layer has seen the
 // gradients of all tokens.)
 inline bool sees_own_tokens(const Parameter& parameter) {
-  // exercise 21.7: to mend: after the sum over tp the gradients of some norms still differ by rank
   const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
   bool own = false;
   for (const char* kind : {"norm", "norm1", "norm2", "embedding.position"})
     own = own || layer == kind || layer.ends_with(std::string(".") + kind);
   return own;
-  // end of exercise 21.7
 }
 
 // Once a step, before the optimizer: makes those gradients the sums over tp, in one all_reduce.
 inline void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
                                        const Communicator& tp) {
-  // exercise 21.6: those parameters' gradients as one vector, summed over tp, and back to each
   if (axis_size(tp) == 1) return;
   std::vector<Tensor> parts;
   for (const ParameterPtr& each : parameters)
@@ -253,7 +240,6 @@ inline void reduce_own_token_gradients(const std::vector<ParameterPtr>& paramete
     each.copy_from(all.rows(first, first + each.numel()));
     first += each.numel();
   }
-  // end of exercise 21.6
 }
 
 // Bytes that all ranks together send for one g or ḡ in one direction, an all_gather or a

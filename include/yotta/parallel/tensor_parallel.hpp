@@ -57,11 +57,9 @@ class CopyToTensorParallel {
   Tensor forward(const Tensor& x) const { return tokens_.cuts() ? tokens_.forward(x) : x; }
   // dx (..., C), this rank's, in place -> the sum over the ranks.
   Tensor backward(Tensor dx) const {
-    // exercise 20.1: warm-up, f's backward; label what you send "tp.backward"
     if (tokens_.cuts()) return tokens_.backward(dx);
     if (axis_size(tp_) > 1) tp_.all_reduce(dx, ReduceOp::sum, {.label = "tp.backward"});
     return dx;
-    // end of exercise 20.1
   }
   const GatherFromSequenceParallel& tokens() const { return tokens_; }  // in f's place, if cut
 
@@ -78,11 +76,9 @@ class ReduceFromTensorParallel {
 
   // y (..., C), this rank's part, in place -> the sum over the ranks.
   Tensor forward(Tensor y) const {
-    // exercise 20.2: warm-up, g's forward; label what you send "tp.forward"
     if (tokens_.cuts()) return tokens_.forward(y);
     if (axis_size(tp_) > 1) tp_.all_reduce(y, ReduceOp::sum, {.label = "tp.forward"});
     return y;
-    // end of exercise 20.2
   }
   Tensor backward(const Tensor& dy) const { return tokens_.cuts() ? tokens_.backward(dy) : dy; }
 
@@ -107,27 +103,23 @@ inline int64_t part_of(int64_t size, const Communicator& tp, const std::string& 
 // says where they stand in the whole (first_output, whole_outputs), whose initial values they get.
 inline LinearOptions cut_by_columns(const LinearOptions& whole, const Communicator& tp,
                                     const std::string& layer) {
-  // exercise 20.3: how many outputs (part_of checks), which is the first, how many in the whole?
   LinearOptions part = whole;
   part.outputs = part_of(whole.outputs, tp, layer, "outputs");
   part.first_output = axis_rank(tp) * part.outputs;
   part.whole_outputs = whole.outputs;
   return part;
-  // end of exercise 20.3
 }
 
 // Cut by rows: all outputs, from some of its inputs. The bias enters the sum once, on rank 0; every
 // rank holds and trains it all the same, since each has the whole dy.
 inline LinearOptions cut_by_rows(const LinearOptions& whole, const Communicator& tp,
                                  const std::string& layer) {
-  // exercise 20.4: how many inputs, which is the first, how many in the whole; who adds the bias?
   LinearOptions part = whole;
   part.inputs = part_of(whole.inputs, tp, layer, "inputs");
   part.first_input = axis_rank(tp) * part.inputs;
   part.whole_inputs = whole.inputs;
   part.adds_bias = axis_rank(tp) == 0;
   return part;
-  // end of exercise 20.4
 }
 
 // x (..., I), the same on all ranks -> y (..., O/tp). Whoever uses it puts f in front.
@@ -198,7 +190,6 @@ class Mlp : public Composite {
   // Both (..., C) -> (..., C).
   // run(part, ...) is the part's forward, run_back its dgrad, each with the part's branch of Saved.
   Tensor forward(const Tensor& x, Saved& saved) override {
-    // exercise 20.5: f, up (and gate), the activation, down; keep h (and gate's output)
     Tensor y;
     const Tensor shared = f_.forward(x);
     const Tensor h = run(up_, shared, saved);  // (..., F/tp)
@@ -212,10 +203,8 @@ class Mlp : public Composite {
     }
     f_.tokens().drop_gathered(readers(), x, saved);
     return run(dropout_, y, saved);
-    // end of exercise 20.5
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    // exercise 20.6: the same way back: down, the activation, up (and gate, which adds to dx), f
     Tensor dx;
     const Tensor dsum = run_back(dropout_, dy, saved);
     const Tensor dactive = run_back(down_, dsum, saved);  // (..., F/tp)
@@ -229,7 +218,6 @@ class Mlp : public Composite {
     }
     dx = f_.backward(dx);
     return dx;
-    // end of exercise 20.6
   }
   void backward_weight(Saved& saved) override {
     f_.tokens().gather_again(readers(), saved);

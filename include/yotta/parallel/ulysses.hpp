@@ -34,20 +34,17 @@ namespace yotta {
 
 // Heads of x (B, T, H, d) on each rank: H/cp. Throws unless cp divides H.
 inline int64_t heads_each(const Tensor& x, const Communicator& cp, Where where) {
-  // exercise 24.2: fail(where, "...", ...) if they do not divide; name a number of heads that would
   const int64_t heads = x.dim(2, where), ranks = axis_size(cp);
   if (heads % ranks != 0)
     fail(where, "ulysses: {} heads do not divide among {} ranks of cp; {} would, or ring attention",
          heads, ranks, heads < ranks ? ranks : heads - heads % ranks);
   return heads / ranks;
-  // end of exercise 24.2
 }
 
 // x (B, T/cp, H, d), all heads of this rank's tokens -> (B, T, H/cp, d), this rank's heads of all
 // tokens.
 inline Tensor to_heads(const Tensor& x, const Communicator& cp,
                        ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
-  // exercise 24.3: narrow x to a part per rank, cat them along a new dim 0, all_to_all, take apart
   const int ranks = axis_size(cp);
   if (ranks == 1) return x;
   const int64_t h = heads_each(x, cp, where), B = x.dim(0), t = x.dim(1), d = x.dim(3);
@@ -60,13 +57,11 @@ inline Tensor to_heads(const Tensor& x, const Communicator& cp,
   for (int r = 0; r < ranks; ++r)
     parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
   return context_unshard(parts, order, where);
-  // end of exercise 24.3
 }
 
 // The way back: (B, T, H/cp, d) -> (B, T/cp, H, d).
 inline Tensor to_tokens(const Tensor& x, const Communicator& cp,
                         ChunkOrder order = ChunkOrder::zigzag, Where where = Where::current()) {
-  // exercise 24.4: the same with context_shard for narrow; at the end the ranks' heads side by side
   const int ranks = axis_size(cp);
   if (ranks == 1) return x;
   const int64_t B = x.dim(0), t = x.dim(1) / ranks, h = x.dim(2), d = x.dim(3);
@@ -79,7 +74,6 @@ inline Tensor to_tokens(const Tensor& x, const Communicator& cp,
   for (int r = 0; r < ranks; ++r)
     parts[static_cast<size_t>(r)] = theirs.rows(r, r + 1).reshape({B, t, h, d});
   return cat(parts, 2, where);
-  // end of exercise 24.4
 }
 
 // What the backward pass needs: q, k, v of this rank's heads, whole sequences, and attention's own.
@@ -93,14 +87,12 @@ inline Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& 
                                 const Communicator& cp, UlyssesSaved& saved,
                                 ChunkOrder order = ChunkOrder::zigzag,
                                 Where where = Where::current()) {
-  // exercise 24.5: q, k, v to heads; attention_blockwise; o back to tokens; `saved` keeps the rest
   saved = {to_heads(q, cp, order, where),
            to_heads(k, cp, order, where),
            to_heads(v, cp, order, where),
            {}};
   saved.attention = attention_blockwise(saved.q, saved.k, saved.v, where);
   return to_tokens(saved.attention.o, cp, order, where);
-  // end of exercise 24.5
 }
 
 // dq, dk, dv of this rank's tokens from dout (B, T/cp, H, d).
@@ -108,20 +100,16 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout, const U
                                                      const Communicator& cp,
                                                      ChunkOrder order = ChunkOrder::zigzag,
                                                      Where where = Where::current()) {
-  // exercise 24.6: the exchange's backward is the exchange back; between them the attention's
   const AttentionGradients d = attention_blockwise_backward(
       to_heads(dout, cp, order, where), saved.q, saved.k, saved.v, saved.attention, where);
   return {to_tokens(d.dq, cp, order, where), to_tokens(d.dk, cp, order, where),
           to_tokens(d.dv, cp, order, where)};
-  // end of exercise 24.6
 }
 
 // Bytes that a rank sends forward (and as many backward), if q has `all_q_bytes` on all ranks
 // together (B T H d numbers), and k has `all_k_bytes` (B T Hkv d).
 constexpr int64_t ulysses_bytes(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes) {
-  // exercise 24.1: warm-up, a rank keeps a part of its share of q, k, v and o, and sends the rest
   return (2 * all_q_bytes + 2 * all_k_bytes) / ranks * (ranks - 1) / ranks;
-  // end of exercise 24.1
 }
 
 }  // namespace yotta

@@ -60,13 +60,11 @@ inline constexpr StateBytes f32_bytes = {4, 4, 8};          // f32, f32; m, v
 
 // Bytes that a rank holds for P parameters, a multiple of `ranks`. Stage 0 is DDP.
 constexpr int64_t zero_bytes_held(int stage, int64_t ranks, int64_t P, StateBytes bytes) {
-  // exercise 14.1: warm-up, which of the three does each stage shard among the ranks?
   int64_t held = 0;
   held += bytes.weights * (stage >= 3 ? P / ranks : P);
   held += bytes.gradients * (stage >= 2 ? P / ranks : P);
   held += bytes.optimizer * (stage >= 1 ? P / ranks : P);
   return held;
-  // end of exercise 14.1
 }
 
 // Elements that a rank sends in one step of DDP or of stage 1 or 2, for P parameters with padding.
@@ -167,7 +165,6 @@ class Zero {
 
   // After the optimizer's step: all ranks get all new weights; gradients start from zero.
   void gather() {
-    // exercise 14.6: everyone's new weights; the shards' gradients are gone; sums begin at zero
     for (ZeroBucket& bucket : buckets_) {
       comm_.all_gather(bucket.weights, bucket.mine, {.label = "zero.weights"});
       for (const ParameterShard& shard : bucket.shards) shard.parameter->grad = {};
@@ -177,7 +174,6 @@ class Zero {
       else
         bucket.sum = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::gradients);
     }
-    // end of exercise 14.6
   }
 
  private:
@@ -202,7 +198,6 @@ class Zero {
 
   // The weights as one flat array, and which part of it is this rank's to step.
   void own(ZeroBucket& bucket) const {
-    // exercise 14.2: weights, flat, seen by the layers; `mine`, its shards; gradients that stay
     const int64_t n = bucket.layout.size(), part = bucket.layout.shard_size();
     bucket.weights = bucket.layout.copy_part(0, n);
     bucket.layout.set_values(bucket.weights);
@@ -213,7 +208,6 @@ class Zero {
       bucket.gradients = zero_gradients(bucket, n, MemoryKind::gradients);
     else
       bucket.sum = zero_gradients(bucket, part, MemoryKind::gradients);
-    // end of exercise 14.2
   }
 
   // A layer's gradient is ready: it is added to its bucket's and freed. Stage 2 sends what is full.
@@ -225,30 +219,25 @@ class Zero {
     add_gradient(i, range);
   }
   void add_gradient(size_t i, const FlatRange& range) {
-    // exercise 14.3: open the bucket, add the gradient at its place, free it, say that it is ready
     ZeroBucket& bucket = buckets_[i];
     open(bucket);
     Tensor to = bucket.gradients.rows(range.begin, range.end).reshape(range.shape);
     detail::accumulate(to, std::exchange(range.parameter->grad, {}));
     sums_.on_gradient_ready(sums_.all()[i]);
-    // end of exercise 14.3
   }
 
   // One bucket is on its way at a time.
   Work launch(size_t i) {
-    // exercise 14.4: settle the bucket before; start to sum this one's gradients over the ranks
     ZeroBucket& bucket = buckets_[i];
     if (i > 0) settle(i - 1);
     open(bucket);
     bucket.arriving = zero_gradients(bucket, bucket.layout.shard_size(), MemoryKind::buffers);
     return comm_.reduce_scatter_async(bucket.arriving, bucket.gradients, ReduceOp::sum,
                                       {.label = "zero.gradients"});
-    // end of exercise 14.4
   }
 
   // Waits for a bucket, and adds what arrives to the sum of the microbatches before.
   void settle(size_t i) {
-    // exercise 14.5: wait; what arrives is the sum, or is added to it; free what is used up
     ZeroBucket& bucket = buckets_[i];
     sums_.all()[i].work.wait();
     if (bucket.sum.defined())
@@ -257,7 +246,6 @@ class Zero {
       bucket.sum = bucket.arriving;
     bucket.arriving = {};
     if (options_.stage == 2) bucket.gradients = {};
-    // end of exercise 14.5
   }
   void reduce_all() {
     sums_.finish();

@@ -52,7 +52,6 @@ constexpr const char* name(ZeroBubble kind) { return kind == ZeroBubble::H1 ? "Z
 // A rank's actions. Turn x is F of microbatch x, I of the one that can be back by now, and W of the
 // one that went forward k(p - 1) turns ago.
 inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubble kind) {
-  // exercise 19.2: turns x = 0, 1, ...: F of x, I and W of earlier microbatches, if they exist
   PipelineActions actions;
   const int64_t k = static_cast<int64_t>(kind);
   const auto add = [&](PipelineOp op, int64_t microbatch) {
@@ -64,7 +63,6 @@ inline PipelineActions zero_bubble_actions(int rank, int p, int64_t m, ZeroBubbl
     add(PipelineOp::W, x - k * (p - 1));
   }
   return actions;
-  // end of exercise 19.2
 }
 
 // All ranks' actions, for m microbatches on p ranks of one stage each. Errors: p or m below 1.
@@ -100,7 +98,6 @@ class VeeList {
 // ZB-V: a rank's actions, and all ranks'. Stages as in Placement::vee: chunk 0 of a rank is on the
 // way down, chunk 1 on the way up.
 inline PipelineActions zb_v_actions(int rank, int p, int64_t m) {
-  // exercise 19.6: until the first I; until F is done; the I that are left; the W that are left
   VeeList list(rank, p, m);
   const auto add = [&](PipelineOp op, int chunk) { list.add(op, chunk); };
   const int64_t all = std::max<int64_t>(m, 2 * p - 1);  // with fewer the lists have gaps
@@ -118,7 +115,6 @@ inline PipelineActions zb_v_actions(int rank, int p, int64_t m) {
   for (int i = 0; i < rank; ++i) add(W, 1);
   for (int i = 0; i < rank; ++i) add(W, 0);
   return list.actions();
-  // end of exercise 19.6
 }
 inline PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::current()) {
   if (p < 1 || m < 1)
@@ -132,7 +128,6 @@ inline PipelineSchedule zb_v_schedule(int p, int64_t m, Where where = Where::cur
 // time from a rank's first action to its last one's end, and not the whole length. The rate is the
 // share of that time in which the rank does not work. An F&B counts as F and B one after the other.
 inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts& costs) {
-  // exercise 19.3: simulate() gives every rank's events; from a rank's first begin to its last end
   const PipelineTimeline timeline = simulate(schedule, costs);
   double longest = 0;
   for (const std::vector<PipelineEvent>& events : timeline.by_rank)
@@ -141,7 +136,6 @@ inline double bubble_rate(const PipelineSchedule& schedule, const PipelineCosts&
       static_cast<double>(schedule.microbatches * (schedule.stages / schedule.ranks)) *
       (costs.forward + costs.input + costs.weight);
   return (longest - work) / longest;
-  // end of exercise 19.3
 }
 
 // Idle seconds of a rank; k = 0 is 1F1B.
@@ -160,10 +154,8 @@ struct HeldMicrobatches {
   bool operator==(const HeldMicrobatches&) const = default;
 };
 constexpr HeldMicrobatches held_by_zero_bubble(ZeroBubble kind, int rank, int p) {
-  // exercise 19.1: when the rank holds most, how many have gone forward only, how many wait for W?
   const int64_t k = static_cast<int64_t>(kind);
   return {k * (p - 1 - rank) + 1, k * rank};
-  // end of exercise 19.1
 }
 
 // ---- a greedy schedule, for any limit of memory ----
@@ -195,7 +187,6 @@ constexpr int64_t may_wait_for_input(int rank, int p, int64_t hold) {
 // not run, or if one more F would be more than the rank may hold.
 inline double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& ranks, int64_t m,
                         int64_t hold, const PipelineCosts& costs) {
-  // exercise 19.4: is there one left, may it run, has what it needs run? Messages take time
   constexpr double never = std::numeric_limits<double>::infinity();
   const int p = static_cast<int>(ranks.size());
   const GreedyRank& mine = ranks[static_cast<size_t>(rank)];
@@ -210,7 +201,6 @@ inline double can_begin(PipelineOp op, int rank, const std::vector<GreedyRank>& 
   if (op == PipelineOp::I && i < f)
     return rank == p - 1 ? mine.free : after(ranks[static_cast<size_t>(rank + 1)].input, i);
   return op == PipelineOp::W && mine.weights < i ? mine.free : never;
-  // end of exercise 19.4
 }
 
 namespace detail {
@@ -227,7 +217,6 @@ inline void check_limits(int p, int64_t m, int64_t hold, const PipelineCosts& co
 
 inline void add_next(PipelineSchedule& made, std::vector<GreedyRank>& ranks, int64_t hold,
                      const PipelineCosts& costs) {
-  // exercise 19.5: add the action that can begin first to its rank's list, and say when it ends
   double first = std::numeric_limits<double>::infinity();
   PipelineAction next{0, PipelineOp::F, 0};
   for (const PipelineOp op : {PipelineOp::F, PipelineOp::I, PipelineOp::W})
@@ -238,7 +227,6 @@ inline void add_next(PipelineSchedule& made, std::vector<GreedyRank>& ranks, int
   const auto rank = static_cast<size_t>(next.stage);
   next.microbatch = ranks[rank].run(next.op, first + seconds(costs, next.op));
   made.by_rank[rank].push_back(next);
-  // end of exercise 19.5
 }
 
 // A schedule without a rule for its order: of all actions of all ranks the one that can begin first

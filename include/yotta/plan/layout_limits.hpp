@@ -71,7 +71,6 @@ struct HandMemory {  // bytes of a chip
 
 // What stays from step to step. The ends of a pipeline hold a table more than this mean.
 constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) {
-  // exercise 28.1: bytes of a weight, its gradient and its optimizer state; who shares them
   HandMemory held;
   const MeshShape& shape = l.shape;
   const double own = all_weights(m) / (shape.tp * shape.pp);
@@ -81,7 +80,6 @@ constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) 
   held.gradients = 4 * own / shards;
   held.optimizer = 12 * own / shards / zero;
   return held;
-  // end of exercise 28.1
 }
 
 // Bytes that a block keeps of a token for backward, in bf16 with blockwise attention: inputs and
@@ -93,14 +91,12 @@ constexpr double kept_bytes(const CountedModel& m) {
 
 // Of the first stage, whose microbatches wait longest for their backward pass.
 constexpr double activations_by_hand(const CountedModel& m, const HandLayout& l) {
-  // exercise 28.2: bytes of a block, blocks of a stage, stages in flight
   const MeshShape& shape = l.shape;
   const auto tokens = static_cast<double>(l.microbatch * l.sequence) / (shape.cp * shape.tp);
   const double block = tokens * (l.recomputed ? 2.0 * static_cast<double>(m.width) : kept_bytes(m));
   const double blocks = static_cast<double>(m.layers) / (shape.pp * l.chunks);
   const int64_t stages = in_flight_interleaved(0, shape.pp, microbatches(l), l.chunks);
   return static_cast<double>(stages) * blocks * block;
-  // end of exercise 28.2
 }
 
 constexpr HandMemory memory_by_hand(const CountedModel& m, const HandLayout& l) {
@@ -111,10 +107,8 @@ constexpr HandMemory memory_by_hand(const CountedModel& m, const HandLayout& l) 
 
 // The share of a step that a pipeline idles.
 constexpr double bubble_by_hand(const HandLayout& l) {
-  // exercise 28.3: of the whole step, with as many microbatches as this batch gives a rank
   const int64_t count = microbatches(l);
   return bubble_of_total(l.shape.pp, count, l.chunks);
-  // end of exercise 28.3
 }
 
 // ---- how many chips a batch can feed ----
@@ -151,13 +145,11 @@ constexpr const char* what_helps(LimitCase reached) {
 
 // Which limits FSDP over so many chips has passed.
 constexpr LimitCase limit_case(const BatchLimits& l, double chips) {
-  // exercise 28.4: less than one sequence per chip; fewer tokens per chip than hide FSDP's trips
   const double tokens = usable_batch(l) / chips;
   const bool batch = tokens < l.sequence;
   const bool communication = tokens < flops_per_sent_byte(l.flops, l.sends);
   if (communication) return batch ? LimitCase::both : LimitCase::communication;
   return batch ? LimitCase::batch : LimitCase::neither;
-  // end of exercise 28.4
 }
 
 // The most chips with such axes; data parallelism fills the rest.
@@ -167,13 +159,11 @@ struct FedChips {
   constexpr double most() const { return std::min(by_batch, by_communication); }
 };
 constexpr FedChips fed_chips(const BatchLimits& l, const MeshShape& shape) {
-  // exercise 28.5: what tp, cp and pp make of the two limits
   FedChips fed;
   const int gathering = l.tp_shares_links ? 1 : shape.tp;
   fed.by_batch = shape.tp * shape.cp * chips_with_sequence(l);
   fed.by_communication = gathering * shape.pp * chips_hidden(l);
   return fed;
-  // end of exercise 28.5
 }
 
 // Sizes that axes can have: tp in a node and as long as it is bound by its products, cp as long as
@@ -185,7 +175,6 @@ struct MostRanks {
 // limit, of two equal ones the batch limit: tp if it does, else cp or pp. Where that axis has
 // reached its most, all stay as they are, and fed_chips says how far they go.
 constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks most) {
-  // exercise 28.6: double the axis that moves the lower limit, until they reach
   MeshShape shape;
   for (FedChips now = fed_chips(l, shape); now.most() < chips; now = fed_chips(l, shape)) {
     const bool by_batch = now.by_batch <= now.by_communication;
@@ -200,7 +189,6 @@ constexpr MeshShape axes_to_feed(const BatchLimits& l, double chips, MostRanks m
       break;
   }
   return shape;
-  // end of exercise 28.6
 }
 
 // The most ranks over which an all_gather of `bytes` hides behind `tokens`: 2 to the power of what
@@ -224,7 +212,6 @@ struct RunAnswer {
   double month_chips = 0;  // with which it takes 30 days
 };
 inline RunAnswer run_answer(const TrainingRun& run) {
-  // exercise 28.7: FLOPs, days, and chips for memory and for a month
   RunAnswer answer;
   const double day = 86400 * run.flops * run.mfu;  // FLOPs of a chip
   answer.flops = 6 * run.parameters * run.tokens;
@@ -232,7 +219,6 @@ inline RunAnswer run_answer(const TrainingRun& run) {
   answer.least_chips = std::ceil(18 * run.parameters / run.memory);
   answer.month_chips = std::ceil(answer.flops / (30 * day));
   return answer;
-  // end of exercise 28.7
 }
 // The other way round: MFU of a run that took so many days.
 constexpr double mfu_of_days(const TrainingRun& run, double days) {

@@ -49,7 +49,6 @@ struct TokenFlops {
 
 // Of a token of a sequence of T, on average, forward.
 constexpr TokenFlops forward_flops(const CountedModel& m, double T, Scores scores) {
-  // exercise 27.1: 2 for each weight that a token meets, by parts; the scores of all layers
   TokenFlops flops;
   const auto C = static_cast<double>(m.width), L = static_cast<double>(m.layers);
   const auto d = static_cast<double>(m.head_size), H = static_cast<double>(m.heads);
@@ -62,7 +61,6 @@ constexpr TokenFlops forward_flops(const CountedModel& m, double T, Scores score
   flops.feed_forward = L * 2 * (matrices * C * static_cast<double>(m.feed_forward) + router);
   flops.output = 2 * C * static_cast<double>(m.vocabulary);
   return flops;
-  // end of exercise 27.1
 }
 
 // What the model needs of a token in training: forward, and backward for inputs and for weights.
@@ -73,13 +71,11 @@ constexpr double model_flops(const CountedModel& m, double T, Scores scores) {
 // What the chips compute: the model's, and what backward computes again. Attention again is its
 // scores, all again is the whole block; the output matrix is outside.
 constexpr double hardware_flops(const CountedModel& m, double T, Scores scores, Recomputed again) {
-  // exercise 27.2: three forward passes, and a part of a fourth
   const TokenFlops forward = forward_flops(m, T, scores);
   double flops = 3 * forward.sum();
   if (again == Recomputed::attention) flops += forward.scores;
   if (again == Recomputed::all) flops += forward.sum() - forward.output;
   return flops;
-  // end of exercise 27.2
 }
 
 // ---- MFU of a run ----
@@ -112,7 +108,6 @@ inline double median_of(std::vector<double> values, Where where = Where::current
 
 // MFU of the median step. Errors: no step is left after the warm-up; a step of no time.
 inline double mfu_of_log(const RunLog& log, double flops_a_token, Where where = Where::current()) {
-  // exercise 27.3: the median step after the warm-up, the tokens of all ranks, the dense peak
   for (const double each : log.step_seconds)
     if (!(each > 0)) fail(where, "a step of {} s: each step of a log takes longer than 0 s", each);
   if (log.warm_up >= std::ssize(log.step_seconds))
@@ -122,7 +117,6 @@ inline double mfu_of_log(const RunLog& log, double flops_a_token, Where where = 
   const double tokens = log.tokens_a_rank * static_cast<double>(log.data_ranks);
   const double peak = log.sparse ? log.printed_peak / 2 : log.printed_peak;
   return mfu(flops_a_token, tokens / seconds, static_cast<double>(log.chips), peak);
-  // end of exercise 27.3
 }
 
 // ---- the waterfall ----
@@ -137,7 +131,6 @@ struct OpTime {
 
 // `counted`: what the FLOPs of a matrix product take at the peak; 0 for other operations.
 inline OpTime time_on_chip(const TraceEvent& op, const Chip& chip, double counted) {
-  // exercise 27.4: by the roofline, max(FLOPs / peak of its type, bytes / bandwidth) + overhead
   OpTime time{counted};
   const double computing = op.flops > 0 ? op.flops / peak(chip, op.dtype) : 0;
   const double moving = static_cast<double>(op.bytes) / chip.bandwidth;
@@ -145,7 +138,6 @@ inline OpTime time_on_chip(const TraceEvent& op, const Chip& chip, double counte
   time.memory = std::max(computing, moving) - counted - time.wider;
   time.launch = chip.launch_overhead;
   return time;
-  // end of exercise 27.4
 }
 
 // Without a known chip other operations than matrix products are all memory.
@@ -184,7 +176,6 @@ inline double add_op(Waterfall& to, const TraceEvent& op, double seconds, const 
 // `left`: until when it is not yet known what was waited for.
 inline void add_cause(Waterfall& to, const TraceEvent& event, double from, double& left,
                       const MfuMachine& machine, double slow) {
-  // exercise 27.5: the part of the wait since this event began, by what it was; go on before it
   const double begin = std::max(from, std::min(event.begin, left));
   const double part = left - begin;
   left = begin;
@@ -195,7 +186,6 @@ inline void add_cause(Waterfall& to, const TraceEvent& event, double from, doubl
   } else {
     to.add(Loss::communication, part, event.name);
   }
-  // end of exercise 27.5
 }
 
 // Adds what a rank waited for between two times: the chain of causes that leads back from `cause`.
@@ -242,7 +232,6 @@ inline EventId last_before(const Trace& trace, double end) {
 // formula of your choice. Errors: no time lies between them.
 inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, double model_flops,
                               double begin, double end) {
-  // exercise 27.6: every second of every rank from begin to end, once; then the matrix FLOPs
   if (!(end > begin)) fail(Where::current(), "there is no time from {} s to {} s", begin, end);
   Waterfall all{machine.peak, static_cast<int>(trace.ranks.size()), end - begin, model_flops};
   const double slow = detail::clock_factor(trace, machine);
@@ -264,7 +253,6 @@ inline Waterfall waterfall_of(const Trace& trace, const MfuMachine& machine, dou
   }
   all.add(Loss::recomputation, (computed - model_flops) / machine.peak);
   return all;
-  // end of exercise 27.6
 }
 
 // Of a whole run.

@@ -38,7 +38,6 @@ namespace yotta {
 // A model trained on `read` tokens of a text that has `fresh`.
 inline ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
                               Where where = Where::current()) {
-  // exercise 29.1: N that a token is multiplied with, D as far as it is new, FLOPs of what is read
   if (!(read > 0 && fresh > 0))
     fail(where, "{} tokens read of {}: both must be above 0", read, fresh);
   ScalingRun run;
@@ -47,7 +46,6 @@ inline ScalingRun counted_run(const CountedModel& model, double read, double fre
   run.tokens = worth_of_tokens(read, fresh);
   run.flops = 6 * run.parameters * read;
   return run;
-  // end of exercise 29.1
 }
 
 struct LossLaw {
@@ -101,7 +99,6 @@ struct LogLoss {
 
 inline void add_run(NormalEquations& all, const LogLoss& predicted, const ScalingRun& run,
                     double delta) {
-  // exercise 29.3: this run's error in log L, its Huber loss, and its part of the equations
   const double error = predicted.value - std::log(run.loss), size = std::abs(error);
   const double weight = size <= delta ? 1 : delta / size;
   all.sum += size <= delta ? error * error / 2 : delta * (size - delta / 2);
@@ -110,10 +107,8 @@ inline void add_run(NormalEquations& all, const LogLoss& predicted, const Scalin
     for (size_t j = 0; j < 5; ++j)
       all.squares[i][j] += weight * predicted.slope[i] * predicted.slope[j];
   }
-  // end of exercise 29.3
 }
 inline LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
-  // exercise 29.2: log L by the law, and its derivatives by log E, log A, log B, alpha and beta
   LogLoss result;
   const double n = std::log(run.parameters), d = std::log(run.tokens);
   const double floor = std::exp(t[0]);
@@ -122,7 +117,6 @@ inline LogLoss log_loss(const LogLaw& t, const ScalingRun& run) {
   result.value = std::log(loss);
   result.slope = {floor / loss, model / loss, data / loss, -n * model / loss, -d * data / loss};
   return result;
-  // end of exercise 29.2
 }
 inline NormalEquations normal_equations(const LogLaw& t, const std::vector<ScalingRun>& runs,
                                         double delta) {
@@ -135,7 +129,6 @@ namespace detail {
 
 // Returns whether to go on: not, once a step gains less than 1e-12 of the sum.
 inline bool damped_step(Descent& at, const std::vector<ScalingRun>& runs, double delta) {
-  // exercise 29.4: a damped step, taken if the sum falls; after it less damping, else more
   auto squares = at.here.squares;
   for (size_t k = 0; k < 5; ++k) squares[k][k] = squares[k][k] * (1 + at.damping) + 1e-15;
   const LogLaw step = solve_equations<5>(squares, at.here.errors);
@@ -146,7 +139,6 @@ inline bool damped_step(Descent& at, const std::vector<ScalingRun>& runs, double
   if (gain > 0) at.t = next, at.here = there;
   at.damping *= gain > 0 ? 0.3 : 4;
   return !(gain > 0 && gain < 1e-12 * at.here.sum);
-  // end of exercise 29.4
 }
 
 // Downhill from a start: a step is taken if the sum falls; if not, the damping grows.
@@ -219,7 +211,6 @@ inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int t
 // that are not positive.
 inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
                        Where where = Where::current()) {
-  // exercise 29.5: the N and D of this budget at which the loss is least, and that loss
   if (!(flops > 0 && each > 0 && law.alpha > 0 && law.beta > 0 && law.A > 0 && law.B > 0))
     fail(where,
          "no best size for {} FLOPs: the law's A {}, B {}, alpha {} and beta {} must be above 0",
@@ -231,7 +222,6 @@ inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
   best.tokens = flops / each / best.parameters;
   best.loss = law(best.parameters, best.tokens);
   return best;
-  // end of exercise 29.5
 }
 
 // Kaplan's form: L = ((Nc / N)^(alpha_N / alpha_D) + Dc / D)^alpha_D. No floor, N without
@@ -266,7 +256,6 @@ struct RunNeeds {
 };
 // Errors: a fleet of nothing; an MFU that is not above 0 and at most 1.
 inline RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where::current()) {
-  // exercise 29.6: seconds at this MFU, and the energy that all chips take in them
   if (!(flops > 0 && fleet.chips > 0 && fleet.printed_peak > 0 && fleet.watts >= 0))
     fail(where, "{} FLOPs on {} chips of {} FLOP/s and {} watts: expected numbers above 0", flops,
          fleet.chips, fleet.printed_peak, fleet.watts);
@@ -277,14 +266,11 @@ inline RunNeeds run_needs(double flops, const Fleet& fleet, Where where = Where:
   needs.seconds = flops / (fleet.chips * peak * fleet.mfu);
   needs.joules = fleet.chips * fleet.watts * needs.seconds;
   return needs;
-  // end of exercise 29.6
 }
 
 // Chips that train N weights on D tokens in so many seconds, each at `rate` FLOP/s. All above 0.
 inline double chips_to_train(double N, double D, double seconds, double rate) {
-  // exercise 29.7: whole chips, so that the last second is not too late
   return std::ceil(6 * N * D / (seconds * rate));
-  // end of exercise 29.7
 }
 
 }  // namespace yotta

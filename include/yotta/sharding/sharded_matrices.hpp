@@ -34,7 +34,6 @@ namespace yotta {
 // The numbers of a dim of `size` that a rank holds, if these axes cut it.
 inline IndexRange held_range(int64_t size, const std::string& axes, const NamedMesh& mesh,
                              int rank) {
-  // exercise 11.1: which of the numbers does this rank hold? I_XY: over X, then each part over Y
   IndexRange held{0, size};
   for (const char axis : axes) {
     const int parts = axis_size(mesh, axis), i = coordinate(mesh, rank, axis);
@@ -43,7 +42,6 @@ inline IndexRange held_range(int64_t size, const std::string& axes, const NamedM
     held.begin += chunk_begin(length, parts, i);
   }
   return held;
-  // end of exercise 11.1
 }
 
 // The same for every dim of a tensor, its shape, and its bytes.
@@ -105,7 +103,6 @@ inline ShardedMatrix space_for(const ShardedMatrix& x, Spread spread, const Axis
 // x's parts on all members of the group, as far as `held` has them: into result.local.
 inline void gather_parts(const ShardedMatrix& x, const Communicator& group, AxisGroups& groups,
                          const Box& held, ShardedMatrix& result, Where where) {
-  // exercise 11.2: gather the members' parts, and put each where it belongs in result.local
   std::vector<Box> from;
   std::vector<int64_t> counts;
   for (const int member : group.members()) {
@@ -119,7 +116,6 @@ inline void gather_parts(const ShardedMatrix& x, const Communicator& group, Axis
     const Tensor part = parts.rows(begin, begin + counts[i]).reshape(shape_of(from[i]));
     copy_overlap(part, from[i], result.local, held);
   }
-  // end of exercise 11.2
 }
 
 // [I_XY, J] -> [I_X, J], or [I, J] for two axes: an all_gather over the last `count` axes of a dim.
@@ -182,7 +178,6 @@ struct LocalProduct {
 // in B, and case 4 otherwise; the same holds for a sum B. The product's U are those of A, of B and,
 // in case 3, of J.
 inline LocalProduct product_of(const Spread& a, const Spread& b) {
-  // exercise 11.3: which case? Fill `which`; `between` in 2 and 4; U in 3. Ask for 4 first
   const SpreadDim &i = a.dims[0], &j = a.dims[1], &j_of_b = b.dims[0], &k = b.dims[1];
   LocalProduct product;
   product.result = {{i, k}, a.unreduced + b.unreduced};
@@ -201,7 +196,6 @@ inline LocalProduct product_of(const Spread& a, const Spread& b) {
   }
   std::sort(product.result.unreduced.begin(), product.result.unreduced.end());
   return product;
-  // end of exercise 11.3
 }
 
 // Cases 2 and 4: how many of the last axes of J, I or K must be gathered, if `axes` cut it in this
@@ -221,7 +215,6 @@ inline size_t axes_to_gather(const LocalProduct& product, const std::string& axe
 // Errors: an input that is unreduced.
 inline ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, AxisGroups& groups,
                                     Where where = Where::current()) {
-  // exercise 11.4: gather until it is case 1 or 3, multiply, and sum over what is unreduced
   expect_summed(a.spread, where), expect_summed(b.spread, where);
   ShardedMatrix c{{}, {}, {a.whole[0], b.whole[1]}};
   LocalProduct product = product_of(a.spread, b.spread);
@@ -240,17 +233,14 @@ inline ShardedMatrix sharded_matmul(ShardedMatrix a, ShardedMatrix b, int onto, 
     c = onto < 0 ? reduced(c, sums, groups, where)
                  : scattered(c, sums, static_cast<size_t>(onto), groups, where);
   return c;
-  // end of exercise 11.4
 }
 
 // FLOPs for each byte of memory traffic in rank 0's product of A (I, J) and B (J, K), spread so,
 // if A, B and C pass once. Numbers have `width` bytes.
 inline double local_intensity(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
                               int64_t width, const NamedMesh& mesh) {
-  // exercise 11.5: the sizes that rank 0 multiplies; 2 FLOPs per term; every matrix passes once
   const Shape left = held_shape({I, J}, a, mesh, 0), right = held_shape({J, K}, b, mesh, 0);
   return matmul_intensity(left[0], right[1], left[1], width);
-  // end of exercise 11.5
 }
 
 // A feed-forward layer In[B, D] W_in[D, F] W_out[F, D] that is trained on several ranks: texts for
@@ -261,14 +251,12 @@ struct DataParallelSpreads {
   std::string collective;   // that makes dW_in of it, spread as W_in
 };
 inline DataParallelSpreads data_parallel(char axis) {
-  // exercise 11.6: the batch is cut over `axis`, the weights are whole. Fill all five texts
   DataParallelSpreads layer;
   layer.in = fmt::format("In[B_{}, D]", axis);
   layer.w_in = "W_in[D, F]", layer.w_out = "W_out[F, D]";
   layer.dw_in_local = fmt::format("dW_in[D, F]{{U_{}}}", axis);
   layer.collective = "all_reduce";
   return layer;
-  // end of exercise 11.6
 }
 
 }  // namespace yotta

@@ -29,21 +29,25 @@
 
 namespace yotta {
 
-// Averages x (n) with the two neighbours' in a ring, `rounds` times, in place.
-inline void gossip(Tensor& x, const Communicator& ring, int rounds) {
+// Averages x (n) with the two neighbours' in a ring, in place. What they send comes into from_left
+// and from_right (n).
+inline void gossip_round(Tensor& x, const Communicator& ring, Tensor& from_left,
+                         Tensor& from_right) {
   const int p = ring.size();
   const int left = wrap(ring.rank() - 1, p), right = wrap(ring.rank() + 1, p);
+  ring.send_recv(x, right, from_left, left);
+  ring.send_recv(x, left, from_right, right);
+  reduce_into(x, from_left, ReduceOp::sum);
+  reduce_into(x, from_right, ReduceOp::sum);
+  divide(x, 3);
+}
+
+// The same `rounds` times.
+inline void gossip(Tensor& x, const Communicator& ring, int rounds) {
   Tensor from_left = Tensor::empty(x.shape(), x.dtype());   // (n)
   Tensor from_right = Tensor::empty(x.shape(), x.dtype());  // (n)
-  for (int round = 0; round < rounds && p > 1; ++round) {
-    // exercise 32.1: send x both ways round the ring, then average it with what has come
-    ring.send_recv(x, right, from_left, left);
-    ring.send_recv(x, left, from_right, right);
-    reduce_into(x, from_left, ReduceOp::sum);
-    reduce_into(x, from_right, ReduceOp::sum);
-    divide(x, 3);
-    // end of exercise 32.1
-  }
+  for (int round = 0; round < rounds && ring.size() > 1; ++round)
+    gossip_round(x, ring, from_left, from_right);
 }
 
 // How much of the differences is left after a round, at most.
