@@ -55,7 +55,8 @@ std::vector<std::string> compare_header_quotes(const std::string& text, const st
 // The blocks of whole programs: their names end with one_screen.cpp.
 std::vector<Quote> find_program_quotes(const std::string& text);
 
-// One complaint for each that is not its file line by line; `folder` is what the name is relative to.
+// One complaint for each that is not its file line by line; `folder` is what the name is relative
+// to.
 std::vector<std::string> compare_program_quotes(const std::string& text, const std::string& folder);
 
 // The text with these blocks as their files are now.
