@@ -1,4 +1,4 @@
-#include "yotta/comm/engine/calls.hpp"
+#include "yotta/comm/engine/collective_calls.hpp"
 
 #include "support/rank_errors.hpp"
 

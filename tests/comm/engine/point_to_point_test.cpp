@@ -1,4 +1,4 @@
-#include "yotta/comm/engine/caller.hpp"
+#include "yotta/comm/engine/point_to_point.hpp"
 
 #include "support/rank_errors.hpp"
 
