@@ -119,6 +119,35 @@ Complaints missing_notebooks(const fs::path& root) {
   return complaints;
 }
 
+// Every lesson has its technique in one short program, on the library's headers alone.
+Complaints wrong_screens(const fs::path& root) {
+  constexpr int most = 40;  // lines of code
+  Complaints complaints;
+  for (const auto& entry : fs::directory_iterator(root / "lessons")) {
+    if (!entry.is_directory()) continue;
+    const fs::path path = entry.path() / "one_screen.cpp";
+    const std::string name = fs::relative(path, root).string();
+    if (!fs::exists(path)) {
+      complaints.push_back(name + " is missing: the technique in 20 to 40 lines");
+      continue;
+    }
+    int lines = 0;
+    each_line(path, [&](int number, const std::string& line) {
+      const size_t begin = line.find_first_not_of(' ');
+      lines += begin != line.npos && !line.substr(begin).starts_with("//") ? 1 : 0;
+      if (line.starts_with("#include \"") && !line.starts_with("#include \"yotta/"))
+        complaints.push_back(
+            fmt::format("{}:{}: includes what is no header of the library", name, number));
+      if (number <= 2 && !line.starts_with("// "))
+        complaints.push_back(name + " does not begin with two lines that say what it shows");
+    });
+    if (lines > most)
+      complaints.push_back(
+          fmt::format("{} has {} lines of code: {} are a screen", name, lines, most));
+  }
+  return complaints;
+}
+
 // A floor includes only itself and the floors below it. What is slow to compile stands in bodies
 // (impl/x.ipp) and in rooms about files, whose headers only these include.
 Complaints wrong_includes(const fs::path& root) {
@@ -399,9 +428,14 @@ bool names_a_file(const fs::path& root, const fs::path& path, const std::string&
 }
 
 // Names in comments that stand for any file.
-const std::set<std::string> any_file = {"x_test.cpp",     "tests/x_test.cpp",
-                                        "my_kernels.cpp", "student.hpp",
-                                        "x.hpp",          "lessons/NN_topic/lesson.cpp"};
+const std::set<std::string> any_file = {"x_test.cpp",
+                                        "tests/x_test.cpp",
+                                        "my_kernels.cpp",
+                                        "student.hpp",
+                                        "x.hpp",
+                                        "one_screen.cpp",
+                                        "lessons/NN_topic/lesson.cpp",
+                                        "lessons/NN_topic/one_screen.cpp"};
 
 // Comments name files that are there: "nn/layer.hpp", or, on nn's own floor, layer.hpp. Examples
 // are what stands in quotes, "a.cpp", and places of messages, a.cpp:7.
@@ -559,6 +593,26 @@ TEST_CASE("every lesson has a notebook") {
   CHECK(missing_notebooks(house.root()).empty());
   house.write("lessons/14_zero/README.md");
   CHECK(complains(missing_notebooks(house.root()), "lessons/14_zero has no notebook"));
+}
+
+TEST_CASE("every lesson has its technique on one screen") {
+  check_none(wrong_screens(project));
+  Sketch house;
+  house.write("lessons/CMakeLists.txt");
+  const std::string path = "lessons/13_ddp/one_screen.cpp";
+  house.write("lessons/13_ddp/README.md");
+  CHECK(complains(wrong_screens(house.root()), path + " is missing"));
+  const std::string good = "// DDP.\n// The same loss.\n#include \"yotta/parallel/ddp.hpp\"\n";
+  house.write(path, good);
+  CHECK(wrong_screens(house.root()).empty());
+  house.write(path, good + "#include \"course/shared/lesson.hpp\"\n");
+  CHECK(complains(wrong_screens(house.root()), "one_screen.cpp:4: includes what is no header"));
+  house.write(path, "// DDP.\nint x;\n");
+  CHECK(complains(wrong_screens(house.root()), "does not begin with two lines"));
+  std::string long_one = good;
+  for (int line = 0; line < 50; ++line) long_one += "int x;\n";
+  house.write(path, long_one);
+  CHECK(complains(wrong_screens(house.root()), "has 51 lines"));
 }
 
 TEST_CASE("no floor looks upwards or includes what is slow to compile") {

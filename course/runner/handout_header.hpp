@@ -12,8 +12,8 @@
 //
 // `unit` is the file that defines what is declared so: it includes the page for students, and is
 // compiled once, where the answers are. What computes a constant while it compiles cannot call a
-// library, and says so. A template cannot be compiled apart, nor what stands on a page with kernels,
-// which is compiled in two forms: there not_done stands in place of the body.
+// library, and says so. A template cannot be compiled apart, nor what stands on a page with
+// kernels, which is compiled in two forms: there not_done stands in place of the body.
 #pragma once
 
 #include <string>

@@ -150,6 +150,9 @@ std::vector<Quote> find_blocks(const std::string& text, const std::string& openi
   return quotes;
 }
 
+// The options of a quote of what the lesson's shortest program prints.
+constexpr const char* one_screen = "one_screen";
+
 // The line that shares the most words with a quoted one.
 std::string nearest_of_words(const std::string& quoted, const Lines& lines) {
   const auto words_of = [](const std::string& line) {
@@ -166,6 +169,15 @@ std::string nearest_of_words(const std::string& quoted, const Lines& lines) {
       lines.begin(), lines.end(),
       [&](const std::string& a, const std::string& b) { return shared(a) < shared(b); });
   return best == lines.end() ? "" : *best;
+}
+
+// A whole program of a lesson, and no lines of a header.
+bool is_program(const Quote& quote) { return quote.name.ends_with("one_screen.cpp"); }
+
+std::string joined(const Lines& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
 }
 
 std::string unindented(const std::string& line) {
@@ -186,7 +198,43 @@ std::vector<Quote> find_quotes(const std::string& text) {
 }
 
 std::vector<Quote> find_header_quotes(const std::string& text) {
-  return find_blocks(text, "```cpp ");
+  std::vector<Quote> quotes = find_blocks(text, "```cpp ");
+  std::erase_if(quotes, is_program);
+  return quotes;
+}
+
+std::vector<Quote> find_program_quotes(const std::string& text) {
+  std::vector<Quote> quotes = find_blocks(text, "```cpp ");
+  std::erase_if(quotes, [](const Quote& quote) { return !is_program(quote); });
+  return quotes;
+}
+
+std::vector<std::string> compare_program_quotes(const std::string& text,
+                                                const std::string& folder) {
+  std::vector<std::string> complaints;
+  for (const Quote& quote : find_program_quotes(text)) {
+    const Lines file = lines_of(read_text(folder + "/" + quote.name));
+    const auto [quoted, said] =
+        std::mismatch(quote.lines.begin(), quote.lines.end(), file.begin(), file.end());
+    if (quoted == quote.lines.end() && said == file.end()) continue;
+    complaints.push_back(
+        fmt::format("line {}: {} is quoted whole, and differs here\n    quoted: {}\n    it has: {}",
+                    quote.line + (quoted - quote.lines.begin()), quote.name,
+                    quoted == quote.lines.end() ? "(nothing more)" : *quoted,
+                    said == file.end() ? "(nothing more)" : *said));
+  }
+  return complaints;
+}
+
+std::string refresh_program_quotes(const std::string& text, const std::string& folder) {
+  Lines lines = lines_of(text);
+  std::vector<Quote> quotes = find_program_quotes(text);
+  for (size_t i = quotes.size(); i-- > 0;) {  // from the end: the lines before keep their places
+    const Lines file = lines_of(read_text(folder + "/" + quotes[i].name));
+    const auto begin = lines.begin() + quotes[i].line - 1;
+    lines.insert(lines.erase(begin, begin + std::ssize(quotes[i].lines)), file.begin(), file.end());
+  }
+  return joined(lines);
 }
 
 std::vector<std::string> compare_header_quotes(const std::string& text,
@@ -235,7 +283,7 @@ std::vector<std::string> option_sets(const std::string& text) {
 std::vector<std::string> other_programs(const std::string& text) {
   std::set<std::string> programs;
   for (const std::string& options : option_sets(text))
-    if (!options.empty() && !options.starts_with("-"))
+    if (!options.empty() && !options.starts_with("-") && options != one_screen)
       programs.insert(options.substr(0, options.find(' ')));
   return {programs.begin(), programs.end()};
 }
@@ -243,11 +291,20 @@ std::vector<std::string> other_programs(const std::string& text) {
 std::vector<std::string> command_of(const std::string& program, const std::string& options) {
   std::istringstream stream(options);
   std::vector<std::string> command(std::istream_iterator<std::string>(stream), {});
-  if (command.empty() || command[0].starts_with("-"))
+  if (options == one_screen)
+    command[0] = one_screen_of(program);
+  else if (command.empty() || command[0].starts_with("-"))
     command.insert(command.begin(), program);
   else
     command[0] = fmt::format("{}/course/{}", YOTTA_BUILD_DIR, command[0]);
   return command;
+}
+
+std::string one_screen_of(const std::string& program) {
+  const size_t name = program.rfind("lesson_");
+  if (name == std::string::npos)
+    throw std::runtime_error(program + " is not called lesson_NN_topic");
+  return std::string(program).replace(name, std::string("lesson").size(), one_screen);
 }
 
 std::vector<std::string> compare_quotes(const std::string& text, const std::string& output,
@@ -286,9 +343,7 @@ std::string refresh_quotes(const std::string& text, const std::string& output,
     if (found == printed.end()) continue;
     std::copy_n(found, quote.lines.size(), lines.begin() + quote.line - 1);
   }
-  std::string refreshed;
-  for (const std::string& line : lines) refreshed += line + "\n";
-  return refreshed;
+  return joined(lines);
 }
 
 std::vector<std::string> compare_with_runs(std::string& text, const std::string& program,
@@ -310,8 +365,12 @@ std::vector<std::string> compare_with_runs(std::string& text, const std::string&
 
 int check_lesson_text(const std::string& readme, const std::string& program, bool refresh) {
   std::string text = read_text(readme);
+  const std::string folder = readme.substr(0, readme.rfind('/'));
+  if (refresh) text = refresh_program_quotes(text, folder);
   std::vector<std::string> complaints = compare_with_runs(text, program, refresh);
   if (refresh) write_text(readme, text);
+  const auto of_programs = compare_program_quotes(text, folder);
+  complaints.insert(complaints.end(), of_programs.begin(), of_programs.end());
   const auto of_headers = compare_header_quotes(text, YOTTA_SOURCE_DIR "/include/yotta");
   complaints.insert(complaints.end(), of_headers.begin(), of_headers.end());
   for (const std::string& complaint : complaints) fmt::print("{}: {}\n", readme, complaint);

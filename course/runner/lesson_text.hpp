@@ -23,6 +23,11 @@
 //     ```
 //
 // Its lines must stand in include/yotta/nn/norm.hpp, one after the other, indented or not.
+//
+// And the lesson's shortest program, whole, and what it prints:
+//
+//     ```cpp one_screen.cpp
+//     ```output 13.one_screen one_screen
 #pragma once
 
 #include <string>
@@ -47,6 +52,16 @@ std::vector<Quote> find_header_quotes(const std::string& text);
 // in.
 std::vector<std::string> compare_header_quotes(const std::string& text, const std::string& library);
 
+// The blocks of whole programs: their names end with one_screen.cpp.
+std::vector<Quote> find_program_quotes(const std::string& text);
+
+// One complaint for each that is not its file line by line; `folder` is what the name is relative
+// to.
+std::vector<std::string> compare_program_quotes(const std::string& text, const std::string& folder);
+
+// The text with these blocks as their files are now.
+std::string refresh_program_quotes(const std::string& text, const std::string& folder);
+
 bool same_line(const std::string& quoted, const std::string& printed);
 
 // The sets of options that the text's quotes name, each once; first that without any, the lesson as
@@ -56,8 +71,12 @@ std::vector<std::string> option_sets(const std::string& text);
 // The course's programs that quotes name: "train".
 std::vector<std::string> other_programs(const std::string& text);
 
-// What runs them: the lesson's program, or for "train --steps 2" the course's program `train`.
+// What runs them: the lesson's program, or for "train --steps 2" the course's program `train`. For
+// "one_screen" the shortest program of the lesson, which is built beside it.
 std::vector<std::string> command_of(const std::string& program, const std::string& options);
+
+// "lessons/one_screen_13_ddp" for "lessons/lesson_13_ddp".
+std::string one_screen_of(const std::string& program);
 
 // One complaint for each quote with these options that is not in the output, with the line that is
 // most like it.
@@ -75,8 +94,9 @@ std::string refresh_quotes(const std::string& text, const std::string& output,
 std::vector<std::string> compare_with_runs(std::string& text, const std::string& program,
                                            bool refresh = false);
 
-// Runs a lesson's program and compares, or with `refresh` rewrites the quotes of its output first.
-// Prints the complaints, those about headers' lines too; returns their number.
+// Runs a lesson's program and compares, or with `refresh` rewrites the quotes of its output and of
+// its shortest program first. Prints the complaints, those about headers' lines too; returns their
+// number.
 int check_lesson_text(const std::string& readme, const std::string& program, bool refresh);
 
 }  // namespace runner

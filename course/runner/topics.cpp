@@ -63,7 +63,7 @@ int build_and_become(const std::string& target, const std::string& folder,
 int refresh(const std::string& folder, const std::string& program) {
   const std::string text = folder + "/README.md";
   std::vector<std::string> targets = other_programs(read_text(text));
-  targets.push_back(program);
+  targets.insert(targets.end(), {program, one_screen_of(program)});
   for (const std::string& target : targets)
     if (const int failed = build(target)) return failed;
   const std::string path = fmt::format("{}/lessons/{}", YOTTA_BUILD_DIR, program);

@@ -7,7 +7,7 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
-#include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
 
 namespace exercise {
 

@@ -6,7 +6,7 @@
 
 namespace exercise {
 
-// What zero_bubble.hpp has, for files that hold a student's copy of it.
+// What parallel/zero_bubble.hpp has, for files that hold a student's copy of it.
 struct Held {
   int64_t before_input, before_weight;
   bool operator==(const Held&) const = default;

@@ -3,7 +3,7 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/exercise.hpp"
-#include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/sharding/torus_times.hpp"
 

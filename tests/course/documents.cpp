@@ -13,6 +13,7 @@
 #include <string>
 
 #include "runner/exercise.hpp"
+#include "runner/lesson_text.hpp"
 #include "runner/predict.hpp"
 #include "runner/slides.hpp"
 #include "runner/topics.hpp"
@@ -64,6 +65,13 @@ std::map<std::string, runner::Exercise> exercises() {
 }
 
 }  // namespace
+
+TEST_CASE("README.md shows two programs of lessons, whole") {
+  const std::string page = runner::read_text(root + "/README.md");
+  CHECK(runner::find_program_quotes(page).size() == 2);
+  for (const std::string& complaint : runner::compare_program_quotes(page, root))
+    FAIL_CHECK(complaint);
+}
 
 TEST_CASE("a deck has the words before each figure, and nothing that is folded") {
   const std::string deck = runner::slides_of(

@@ -1,6 +1,6 @@
 // Is an exercise fair? For the exercise that YOTTA_EXERCISE names: every task has its function, the
 // starter fails every case, the library passes all, and each wrong solution is rejected by the case
-// and with the words that exercise.json promises. The programs are built by exercises/CMakeLists.txt.
+// and with the words that exercise.json promises. exercises/CMakeLists.txt builds the programs.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 #include <fmt/ranges.h>

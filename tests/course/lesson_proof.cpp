@@ -1,8 +1,11 @@
 // Does the text of a lesson still say what its program prints, and what the library's headers say?
-// YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM name the two. Are the answers folded? `./yotta lesson
+// YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM name the two. Does it begin with the lesson's shortest
+// program, and are the answers folded? `./yotta lesson
 // NN --refresh` rewrites the quotes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "runner/exercise.hpp"
@@ -12,6 +15,21 @@
 
 using namespace runner;
 using yotta_test::from_ctest;
+
+namespace {
+
+// From the first heading of a section to the second one.
+std::string first_section(const std::string& page) {
+  const size_t begin = page.find("\n## ");
+  return begin == page.npos ? "" : page.substr(begin, page.find("\n## ", begin + 1) - begin);
+}
+
+int64_t count_options(const std::vector<Quote>& quotes, const std::string& options) {
+  return std::count_if(quotes.begin(), quotes.end(),
+                       [&](const Quote& quote) { return quote.options == options; });
+}
+
+}  // namespace
 
 TEST_CASE("what the text quotes is what the program prints, with the options that it names") {
   const std::string text = from_ctest("YOTTA_LESSON_TEXT");
@@ -26,6 +44,16 @@ TEST_CASE("what the text quotes of the library's headers stands there") {
   const auto complaints = compare_header_quotes(read_text(text), YOTTA_SOURCE_DIR "/include/yotta");
   for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
   CHECK(complaints.empty());
+}
+
+TEST_CASE("the first section shows the lesson's shortest program, whole, and what it prints") {
+  const std::filesystem::path text = from_ctest("YOTTA_LESSON_TEXT");
+  const std::string page = read_text(text), first = first_section(page);
+  CHECK_MESSAGE(find_program_quotes(first).size() == 1, "its block is ```cpp one_screen.cpp");
+  CHECK_MESSAGE(count_options(find_quotes(first), "one_screen") == 1,
+                "its output is ```output NN.one_screen one_screen");
+  for (const std::string& complaint : compare_program_quotes(page, text.parent_path()))
+    FAIL_CHECK(complaint);
 }
 
 TEST_CASE("every item of Try and every question has its folded answer, or none has") {

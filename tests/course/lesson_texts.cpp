@@ -108,6 +108,32 @@ TEST_CASE("a quote of a header is compared with the header, but for how far it i
       std::runtime_error);
 }
 
+TEST_CASE("a whole program is quoted line by line, and refreshed") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string path = folder.path().string();
+  write_text((folder / "one_screen.cpp").string(), "int a;\n  int b;\n");
+  const auto page = [](const std::string& program) {
+    return "text\n```cpp one_screen.cpp\n" + program + "```\nmore\n";
+  };
+  CHECK(compare_program_quotes(page("int a;\n  int b;\n"), path).empty());
+  CHECK(find_header_quotes(page("int a;\n")).empty());
+  CHECK(find_program_quotes("```cpp nn/norm.hpp\nint b;\n```\n").empty());
+
+  const auto other = compare_program_quotes(page("int a;\nint b;\n"), path);
+  REQUIRE(other.size() == 1);
+  CHECK(other[0] ==
+        "line 4: one_screen.cpp is quoted whole, and differs here\n    quoted: int b;\n    it has: "
+        "  int b;");
+  const auto part = compare_program_quotes(page("int a;\n"), path);
+  REQUIRE(part.size() == 1);
+  CHECK(part[0].find("quoted: (nothing more)") != std::string::npos);
+  CHECK(compare_program_quotes(page("int a;\n  int b;\n\n"), path).size() == 1);
+
+  const std::string both = page("int a;\n") + page("other\n");
+  CHECK(refresh_program_quotes(both, path) ==
+        page("int a;\n  int b;\n") + page("int a;\n  int b;\n"));
+}
+
 namespace {
 const std::string with_options =
     "```output a\none 1\n```\n```output b --ranks 8\nranks 8\n```\n"
@@ -132,6 +158,9 @@ TEST_CASE("a quote names the options of its run") {
   CHECK(command_of("/lesson", "--ranks 8") == std::vector<std::string>{"/lesson", "--ranks", "8"});
   CHECK(command_of("/lesson", "train --steps 2") ==
         std::vector<std::string>{YOTTA_BUILD_DIR "/course/train", "--steps", "2"});
+  CHECK(command_of("/build/lesson_13_ddp", "one_screen") ==
+        std::vector<std::string>{"/build/one_screen_13_ddp"});
+  CHECK(other_programs("```output f one_screen\nx\n```\n").empty());
 }
 
 TEST_CASE("a quote is compared with the run that has its options, and with no other") {

@@ -45,3 +45,14 @@ TEST_CASE("two stages are the whole net, cut anywhere") {
               .values() == y.values());
   }
 }
+
+TEST_CASE("half of the sum of squares has y as its gradient, and the batch is the same each time") {
+  const Tensor x = drawn_rows(3, 4), y = Tensor::from<float>({1, -2, 3}, {3});
+  CHECK(x.shape() == Shape{3, 4});
+  CHECK(x.values() == drawn_rows(3, 4).values());
+  CHECK(x.rows(0, 2).values() == drawn_rows(2, 4).values());
+  CHECK(half_square(y) == (1 + 4 + 9) / 2.0);
+  CHECK(std::isnan(half_square(Tensor::full({2}, std::nan("")))));
+  const DeviceScope meta(Device::meta);
+  CHECK(half_square(Tensor::empty({2})) == 0);
+}

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
-#include "yotta/comm/run_ranks.hpp"
 #include "yotta/parallel/pipeline_timeline.hpp"
 
 using namespace yotta;
@@ -25,6 +24,71 @@ void each_schedule(Visit visit) {
 }
 
 }  // namespace
+
+TEST_CASE("an action is printed as stage, letter, microbatch; a list with blanks between") {
+  using Op = PipelineOp;
+  CHECK(str(PipelineAction{1, Op::B, 0}) == "1B0");
+  CHECK(str(PipelineActions{{0, Op::F, 12}, {10, Op::I, 3}, {10, Op::W, 3}}) == "0F12 10I3 10W3");
+  CHECK(str(PipelineActions{}) == "");
+  CHECK(str(PipelineActions{{0, Op::F, 3, true}, {1, Op::B, 0}}) == "0F3& 1B0");
+}
+
+TEST_CASE("stage s is on rank s mod p") {
+  const PipelineSchedule schedule{"two chunks per rank", 4, 8, 1, {}};
+  CHECK(schedule.rank_of(0) == 0);
+  CHECK(schedule.rank_of(3) == 3);
+  CHECK(schedule.rank_of(4) == 0);
+  CHECK(schedule.rank_of(7) == 3);
+}
+
+TEST_CASE("a V has both ends on rank 0; both ways, the microbatch says which of two ranks it is") {
+  const PipelineSchedule vee{"V", 4, 8, 6, {}, Placement::vee};
+  const PipelineSchedule both{"both", 4, 4, 6, {}, Placement::both_ways};
+  const int in_vee[] = {0, 1, 2, 3, 3, 2, 1, 0};
+  for (int stage = 0; stage < 8; ++stage) {
+    CHECK(vee.rank_of(stage) == in_vee[stage]);
+    CHECK(vee.chunk_of(stage) == stage / 4);
+    CHECK(stage_on(Placement::vee, in_vee[stage], stage / 4, 4) == stage);
+  }
+  for (int stage = 0; stage < 4; ++stage)
+    for (int64_t i = 0; i < 6; ++i) {
+      const int copy = i < 3 ? 0 : 1, rank = i < 3 ? stage : 3 - stage;
+      CHECK(both.rank_of(stage, i) == rank);
+      CHECK(both.chunk_of(stage, i) == copy);
+      CHECK(stage_on(Placement::both_ways, rank, copy, 4) == stage);
+    }
+  CHECK(vee.chunks() == 2);
+  CHECK(both.chunks() == 2);
+}
+
+TEST_CASE("B and I of a stage and microbatch take the same message, F another, W none") {
+  using Op = PipelineOp;
+  CHECK(same_message({1, Op::B, 2}, {1, Op::I, 2}));
+  CHECK(same_message({1, Op::F, 2, true}, {1, Op::F, 2}));
+  CHECK(!same_message({1, Op::F, 2}, {1, Op::B, 2}));
+  CHECK(!same_message({1, Op::W, 2}, {1, Op::I, 2}));
+  CHECK(!same_message({1, Op::I, 2}, {2, Op::I, 2}));
+  CHECK(!same_message({1, Op::I, 2}, {1, Op::I, 3}));
+}
+
+TEST_CASE("the bubble's two shares are of one idle time: x of the work is x/(1+x) of the whole") {
+  for (const int p : {1, 2, 4, 16})
+    for (const int64_t m : {1, 4, 32})
+      for (const int v : {1, 2, 8}) {
+        const double share = bubble_of_work(p, m, v);
+        CHECK(bubble_of_total(p, m, v) == doctest::Approx(share / (1 + share)).epsilon(1e-15));
+      }
+  CHECK(bubble_of_total(4, 4) == doctest::Approx(3.0 / 7).epsilon(1e-15));
+}
+
+TEST_CASE("in flight: 1F1B p - rank, never more than m; interleaving counts chunks") {
+  CHECK(in_flight_1f1b(0, 4, 8) == 4);
+  CHECK(in_flight_1f1b(3, 4, 8) == 1);
+  CHECK(in_flight_1f1b(0, 8, 3) == 3);
+  CHECK(in_flight_interleaved(0, 4, 8, 2) == 11);
+  CHECK(in_flight_interleaved(0, 4, 8, 1) == 4);
+  CHECK(in_flight_interleaved(0, 4, 4, 2) == 8);  // all there are
+}
 
 TEST_CASE("each rank's actions, as printed") {
   const auto actions = [](PipelineKind kind, int rank, int p, int64_t m, int v = 1) {
@@ -74,57 +138,4 @@ TEST_CASE("impossible sizes are refused") {
   CHECK(contains(message_of([] { make_schedule(PipelineKind::gpipe, 2, 0); }), "0 microbatches"));
   CHECK(contains(message_of([] { make_schedule(PipelineKind::gpipe, 2, 2, 2); }),
                  "GPipe has one chunk per rank"));
-}
-
-TEST_CASE("messages: F goes down the stages, B and I go up, W is nobody's business") {
-  const PipelineSchedule three = make_schedule(PipelineKind::gpipe, 3, 1);
-  const PipelineMessages messages({}, three);
-  const auto route = [&](int stage, PipelineOp op) {
-    const PipelineMessages::Route found = messages.route({stage, op, 0});
-    return std::pair{found.from, found.to};
-  };
-  CHECK(route(0, PipelineOp::F) == std::pair{-1, 1});
-  CHECK(route(1, PipelineOp::F) == std::pair{0, 2});
-  CHECK(route(2, PipelineOp::F) == std::pair{1, -1});
-  for (const PipelineOp back : {PipelineOp::B, PipelineOp::I}) {
-    CHECK(route(2, back) == std::pair{-1, 1});
-    CHECK(route(1, back) == std::pair{2, 0});
-    CHECK(route(0, back) == std::pair{1, -1});
-  }
-  CHECK(route(1, PipelineOp::W) == std::pair{-1, -1});
-}
-
-TEST_CASE("messages: each action gets what it needs, and what has arrived is let go") {
-  // The name of a result as a number: who made it.
-  const auto number = [](const PipelineAction& a) {
-    return 1000.0 * a.stage + 100 * static_cast<int>(a.op) + static_cast<double>(a.microbatch);
-  };
-  const int64_t size = 512, m = 8;
-  for (const int v : {1, 2}) {
-    CAPTURE(v);
-    std::vector<int64_t> peak(4);
-    run_ranks(4, [&](Communicator& pp) {
-      const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, 4, m, v);
-      PipelineMessages messages(pp, schedule);
-      for (const PipelineAction& a : schedule.by_rank[static_cast<size_t>(pp.rank())]) {
-        const int from = messages.route(a).from;
-        const Tensor got = messages.receive(a, {size}, DType::f64);
-        CHECK(got.defined() == (from >= 0));
-        if (from >= 0) CHECK(got.data<double>()[size - 1] == number({from, a.op, a.microbatch}));
-        messages.send(a, Tensor::full({size}, number(a), DType::f64));
-      }
-      messages.finish();
-      peak[static_cast<size_t>(pp.rank())] =
-          context().ledger.memory()->peak(MemoryKind::activations);
-    });
-    // One y for each microbatch in flight, one dx, and what is in hand: far from all m of them.
-    if (v == 1)
-      for (int rank = 0; rank < 4; ++rank)
-        CHECK(peak[static_cast<size_t>(rank)] <= (in_flight_1f1b(rank, 4, m) + 4) * size * 8);
-  }
-  CHECK(contains(message_of([] {
-                   const PipelineSchedule two = make_schedule(PipelineKind::interleaved, 1, 1, 2);
-                   PipelineMessages({}, two).receive({1, PipelineOp::F, 0}, {1}, DType::f64);
-                 }),
-                 "1F0 comes before what it needs"));
 }

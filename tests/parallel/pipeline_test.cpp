@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "parallel/square_loss.hpp"
+#include "support/message_of.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/compare.hpp"
@@ -152,6 +153,59 @@ constexpr PipelineKind kinds[] = {PipelineKind::naive, PipelineKind::gpipe,
                                   PipelineKind::one_f_one_b, PipelineKind::interleaved};
 
 }  // namespace
+
+TEST_CASE("messages: F goes down the stages, B and I go up, W is nobody's business") {
+  const PipelineSchedule three = make_schedule(PipelineKind::gpipe, 3, 1);
+  const PipelineMessages messages({}, three);
+  const auto route = [&](int stage, PipelineOp op) {
+    const PipelineMessages::Route found = messages.route({stage, op, 0});
+    return std::pair{found.from, found.to};
+  };
+  CHECK(route(0, PipelineOp::F) == std::pair{-1, 1});
+  CHECK(route(1, PipelineOp::F) == std::pair{0, 2});
+  CHECK(route(2, PipelineOp::F) == std::pair{1, -1});
+  for (const PipelineOp back : {PipelineOp::B, PipelineOp::I}) {
+    CHECK(route(2, back) == std::pair{-1, 1});
+    CHECK(route(1, back) == std::pair{2, 0});
+    CHECK(route(0, back) == std::pair{1, -1});
+  }
+  CHECK(route(1, PipelineOp::W) == std::pair{-1, -1});
+}
+
+TEST_CASE("messages: each action gets what it needs, and what has arrived is let go") {
+  // The name of a result as a number: who made it.
+  const auto number = [](const PipelineAction& a) {
+    return 1000.0 * a.stage + 100 * static_cast<int>(a.op) + static_cast<double>(a.microbatch);
+  };
+  const int64_t size = 512, m = 8;
+  for (const int v : {1, 2}) {
+    CAPTURE(v);
+    std::vector<int64_t> peak(4);
+    run_ranks(4, [&](Communicator& pp) {
+      const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, 4, m, v);
+      PipelineMessages messages(pp, schedule);
+      for (const PipelineAction& a : schedule.by_rank[static_cast<size_t>(pp.rank())]) {
+        const int from = messages.route(a).from;
+        const Tensor got = messages.receive(a, {size}, DType::f64);
+        CHECK(got.defined() == (from >= 0));
+        if (from >= 0) CHECK(got.data<double>()[size - 1] == number({from, a.op, a.microbatch}));
+        messages.send(a, Tensor::full({size}, number(a), DType::f64));
+      }
+      messages.finish();
+      peak[static_cast<size_t>(pp.rank())] =
+          context().ledger.memory()->peak(MemoryKind::activations);
+    });
+    // One y for each microbatch in flight, one dx, and what is in hand: far from all m of them.
+    if (v == 1)
+      for (int rank = 0; rank < 4; ++rank)
+        CHECK(peak[static_cast<size_t>(rank)] <= (in_flight_1f1b(rank, 4, m) + 4) * size * 8);
+  }
+  CHECK(contains(message_of([] {
+                   const PipelineSchedule two = make_schedule(PipelineKind::interleaved, 1, 1, 2);
+                   PipelineMessages({}, two).receive({1, PipelineOp::F, 0}, {1}, DType::f64);
+                 }),
+                 "1F0 comes before what it needs"));
+}
 
 TEST_CASE(
     "losses, gradients and weights equal the single rank's: every schedule, uneven stages, m < p") {

@@ -53,4 +53,19 @@ inline std::vector<LayerPtr> make_linear_net(const LinearNetConfig& c,
   return make_linear_net(c, 0, c.layers, init);
 }
 
+// A batch for it: numbers of a normal distribution, the same for everybody who asks.
+inline Tensor drawn_rows(int64_t rows, int64_t width) {
+  Tensor x = Tensor::empty({rows, width});
+  fill_initial(x, {.rows = rows, .columns = width}, normal(1), 0, "rows");
+  return x;
+}
+
+// A loss for it: the sum of y^2 / 2, whose gradient is y itself. 0 on meta.
+inline double half_square(const Tensor& y) {
+  double sum = 0;
+  if (y.device() != Device::meta)
+    for (const double value : y.values()) sum += value * value / 2;
+  return sum;
+}
+
 }  // namespace yotta

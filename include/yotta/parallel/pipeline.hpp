@@ -4,9 +4,11 @@
 //     rank 1   layers.3 to 5                <── dx (B, T, C) ──    B: receive dy, backward, send dx
 //     rank 2   layers.6 to 8, head, loss                           I, W: the halves of B
 //
-// The executor knows nothing of GPipe or 1F1B. It plays its rank's list of actions
-// (pipeline_schedule.hpp), and what to receive and to send follows from the action. Each microbatch
-// in flight has a Saved of its own; how many there are at once depends on the schedule.
+// A schedule is data: for each rank a list of actions, "1F0 1F1 1B0 1B1" (stage 1: F and B are the
+// forward and backward passes of microbatches 0 and 1), which pipeline_schedule.hpp makes. The
+// executor knows nothing of GPipe or 1F1B. It plays its rank's list, and what to receive and to send
+// follows from the action. Each microbatch in flight has a Saved of its own; how many there are at
+// once depends on the schedule.
 //
 // Sends are asynchronous (PipelineMessages): 1F1B's neighbours send to each other at the same
 // moment, and with sends that wait for the receiver both would wait forever. A tensor that was sent
@@ -29,7 +31,9 @@
 // References: see pipeline_schedule.hpp.
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +43,105 @@
 #include "yotta/parallel/pipeline_schedule.hpp"
 
 namespace yotta {
+
+// ---- messages ----
+
+// What a rank receives from other stages and sends to them in a step. A message has a tag of its
+// own, for its direction, stage and microbatch. Stages of one rank hand tensors over without one.
+class PipelineMessages {
+ public:
+  PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
+      : comm_(comm), schedule_(&schedule) {}
+
+  // The stages that action `a` receives from and sends to; -1: none.
+  struct Route {
+    int from = -1, to = -1;
+  };
+  Route route(const PipelineAction& a) const {
+    Route route;
+    const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
+    if (a.op == PipelineOp::F) route = {below, above};
+    if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
+    return route;
+  }
+
+  // Waits for what `a` needs from another stage; undefined if it needs nothing.
+  Tensor receive(const PipelineAction& a, const Shape& shape, DType dtype) {
+    Tensor data;
+    const int from = route(a).from;
+    if (from < 0) return data;
+    const int rank = schedule_->rank_of(from, a.microbatch);
+    if (rank == axis_rank(comm_)) return handed_over(a);
+    data = Tensor::empty(shape, dtype);
+    comm_.recv(data, rank, tag(a));
+    release(rank, {from, a.op, a.microbatch});
+    return data;
+  }
+
+  // Sends what `a` made to the stage that waits for it, and goes on.
+  void send(const PipelineAction& a, Tensor made) {
+    const int to = route(a).to;
+    if (to < 0) return;
+    const int rank = schedule_->rank_of(to, a.microbatch);
+    const PipelineAction receiver{to, a.op, a.microbatch};
+    if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
+    Work work = comm_.send_async(made, rank, tag(receiver));
+    sent_.push_back({std::move(made), std::move(work), rank, receiver});
+  }
+
+  // Waits until all that was sent has been received.
+  void finish() {
+    for (Sent& each : sent_) each.work.wait();
+    sent_.clear();
+  }
+
+ private:
+  // A message that may not have been received yet: its data must stay.
+  struct Sent {
+    Tensor data;
+    Work work;
+    int to;                      // rank
+    PipelineAction received_by;  // the receiver's action that takes it
+  };
+
+  // A number for each message of a step, by the action that receives it.
+  int tag(const PipelineAction& receiver) const {
+    const int64_t forward = receiver.op == PipelineOp::F ? 1 : 0;
+    return static_cast<int>((2 * receiver.stage + forward) * schedule_->microbatches +
+                            receiver.microbatch);
+  }
+  void hand_over(const PipelineAction& receiver, Tensor data) {
+    handed_.emplace(tag(receiver), std::move(data));
+  }
+  Tensor handed_over(const PipelineAction& receiver) {
+    auto handed = handed_.extract(tag(receiver));
+    if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(receiver));
+    return std::move(handed.mapped());
+  }
+
+  // A rank has run its actions up to `done`: what was sent to those has arrived, and can be freed.
+  void release(int rank, const PipelineAction& done) {
+    const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
+    const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {
+      return std::find_if(all.begin(), end, [&](const auto& each) {
+        return same_message(each, wanted);  // B and I take the same
+      });
+    };
+    const auto until = find(all.end(), done);
+    for (size_t i = sent_.size(); i-- > 0;) {
+      if (sent_[i].to != rank || find(until, sent_[i].received_by) == until) continue;
+      sent_[i].work.wait();
+      sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  Communicator comm_;
+  const PipelineSchedule* schedule_;
+  std::map<int, Tensor> handed_;  // by tag
+  std::deque<Sent> sent_;
+};
+
+// ---- the executor ----
 
 // The layers [first, last) of n that stage `stage` of `stages` gets, when they are shared out
 // evenly.

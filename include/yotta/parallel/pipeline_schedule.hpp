@@ -23,13 +23,20 @@
 //     1F1B          (p-1)/(m+p-1)     min(p-r, m)                           2 (p-1)
 //     interleaved   (p-1)/(v m+p-1)   2(p-1-r) + (v-1)p + 1 chunks of 1/v   2 (v p-1)
 //
-// What a rank receives and sends follows from the action: PipelineMessages. Neighbours of 1F1B send
-// to each other at the same moment, so a send that waits for its receiver would wait forever.
+// What a rank receives and sends follows from the action (pipeline.hpp).
+//
+// Where the stages lie, on p = 4 ranks:
+//
+//                     rank 0   1     2     3
+//     loop            0 4      1 5   2 6   3 7    v chunks per rank: stage s on rank s mod p
+//     vee             0 7      1 6   2 5   3 4    down the ranks and up again: both ends on rank 0
+//     both_ways       0 3      1 2   2 1   3 0    the model twice: half of the microbatches go down
+//                                                 the ranks, the other half up
 //
 // Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p. F is the
-// forward pass of a stage for one microbatch, B the whole backward pass; I and W are B's halves,
-// the gradient of the input and that of the weights. "1B0" is stage 1, B, microbatch 0. Other
-// schedules, some of which place the stages otherwise: zero_bubble.hpp, dual_pipe.hpp.
+// forward pass of a stage for one microbatch, B the whole backward pass. B has two halves: I (dgrad)
+// makes the gradient that the stage before waits for, W (wgrad) those of the stage's weights. These
+// are PyTorch's letters; the zero-bubble papers say B for I.
 // Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
 // interleaving's m mod p = 0.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
@@ -37,13 +44,49 @@
 // (interleaving; section 2.2).
 #pragma once
 
-#include <deque>
-#include <map>
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
 
-#include "yotta/comm/communicator.hpp"
-#include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/core/error.hpp"
 
 namespace yotta {
+
+// ---- actions ----
+//
+//     "1B0"      stage 1, B, microbatch 0
+//     "0F3&"     stage 0, F, microbatch 3, together with the B that follows it in the list
+
+enum class PipelineOp : uint8_t { F, B, I, W };
+
+struct PipelineAction {
+  int stage;
+  PipelineOp op;
+  int64_t microbatch;
+  bool with_next = false;  // an F that runs together with the next action, a B: F&B
+  bool operator==(const PipelineAction&) const = default;
+};
+using PipelineActions = std::vector<PipelineAction>;  // of one rank, in order
+
+// "1B0"
+inline std::string str(const PipelineAction& action) {
+  return fmt::format("{}{}{}{}", action.stage, "FBIW"[static_cast<int>(action.op)],
+                     action.microbatch, action.with_next ? "&" : "");
+}
+
+// "0F0 0F1 0B0 0B1"
+inline std::string str(const PipelineActions& actions) {
+  std::string text;
+  for (const PipelineAction& each : actions) text += (text.empty() ? "" : " ") + str(each);
+  return text;
+}
+
+// Whether both take the same message: F takes one from below, B or I one from above.
+constexpr bool same_message(const PipelineAction& a, const PipelineAction& b) {
+  return a.stage == b.stage && a.microbatch == b.microbatch && a.op != PipelineOp::W &&
+         b.op != PipelineOp::W && (a.op == PipelineOp::F) == (b.op == PipelineOp::F);
+}
 
 // ---- one rank's actions ----
 
@@ -118,7 +161,64 @@ inline int64_t most_in_flight(const PipelineActions& actions) {
   return most;
 }
 
+// ---- where the stages lie ----
+
+enum class Placement : uint8_t { loop, vee, both_ways };
+
+// The stage that is chunk `chunk` of rank `rank`, of p.
+constexpr int stage_on(Placement placement, int rank, int chunk, int p) {
+  if (placement == Placement::loop || chunk == 0) return rank + chunk * p;
+  return (placement == Placement::vee ? 2 : 1) * p - 1 - rank;
+}
+
 // ---- all ranks' ----
+
+struct PipelineSchedule {
+  std::string name;
+  int ranks = 1, stages = 1;  // p, p v
+  int64_t microbatches = 0;   // m
+  std::vector<PipelineActions> by_rank;
+  Placement placement = Placement::loop;
+  // Where no placement says it, with one stage per rank: the rank of stage s and microbatch i is
+  // routes[s m + i] (rerouted_pipeline.hpp).
+  std::vector<int> routes = {};
+
+  // Chunks of the model on each rank.
+  int chunks() const {
+    if (!routes.empty()) return 1;
+    return placement == Placement::both_ways ? 2 : stages / ranks;
+  }
+  // Where a stage's work on a microbatch is done. Both ways: of two ranks, by the microbatch.
+  int chunk_of(int stage, int64_t microbatch = 0) const {
+    if (placement != Placement::both_ways) return stage / ranks;
+    return 2 * microbatch < microbatches ? 0 : 1;
+  }
+  int rank_of(int stage, int64_t microbatch = 0) const {
+    if (!routes.empty()) return routes[static_cast<size_t>(stage * microbatches + microbatch)];
+    const bool back = placement != Placement::loop && chunk_of(stage, microbatch) == 1;
+    return back ? ranks - 1 - stage % ranks : stage % ranks;
+  }
+};
+
+enum class PipelineKind : uint8_t {
+  naive,
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  zb_h2,
+  zb_v,
+  interleaved_zb,
+  dual_pipe,
+  dual_pipe_v,
+  automatic
+};
+constexpr const char* name(PipelineKind kind) {
+  constexpr const char* names[] = {"naive",    "GPipe",     "1F1B",     "interleaved 1F1B",
+                                   "ZB-H1",    "ZB-H2",     "ZB-V",     "interleaved zero bubble",
+                                   "DualPipe", "DualPipeV", "automatic"};
+  return names[static_cast<int>(kind)];
+}
 
 // The schedule of p ranks and m microbatches; v chunks per rank if it is interleaved.
 inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v = 1,
@@ -145,101 +245,24 @@ inline PipelineSchedule make_schedule(PipelineKind kind, int p, int64_t m, int v
   return made;
 }
 
-// ---- messages ----
+// ---- costs, for equal stages ----
 
-// What a rank receives from other stages and sends to them in a step. A message has a tag of its
-// own, for its direction, stage and microbatch. Stages of one rank hand tensors over without one.
-class PipelineMessages {
- public:
-  PipelineMessages(const Communicator& comm, const PipelineSchedule& schedule)
-      : comm_(comm), schedule_(&schedule) {}
+// Idle time, relative to the time that the work itself takes, and relative to the whole (Megatron,
+// section 2.2).
+constexpr double bubble_of_work(int p, int64_t m, int v = 1) {
+  return static_cast<double>(p - 1) / static_cast<double>(v * m);
+}
+constexpr double bubble_of_total(int p, int64_t m, int v = 1) {
+  return static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1);
+}
 
-  // The stages that action `a` receives from and sends to; -1: none.
-  struct Route {
-    int from = -1, to = -1;
-  };
-  Route route(const PipelineAction& a) const {
-    Route route;
-    const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
-    if (a.op == PipelineOp::F) route = {below, above};
-    if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
-    return route;
-  }
-
-  // Waits for what `a` needs from another stage; undefined if it needs nothing.
-  Tensor receive(const PipelineAction& a, const Shape& shape, DType dtype) {
-    Tensor data;
-    const int from = route(a).from;
-    if (from < 0) return data;
-    const int rank = schedule_->rank_of(from, a.microbatch);
-    if (rank == axis_rank(comm_)) return handed_over(a);
-    data = Tensor::empty(shape, dtype);
-    comm_.recv(data, rank, tag(a));
-    release(rank, {from, a.op, a.microbatch});
-    return data;
-  }
-
-  // Sends what `a` made to the stage that waits for it, and goes on.
-  void send(const PipelineAction& a, Tensor made) {
-    const int to = route(a).to;
-    if (to < 0) return;
-    const int rank = schedule_->rank_of(to, a.microbatch);
-    const PipelineAction receiver{to, a.op, a.microbatch};
-    if (rank == axis_rank(comm_)) return hand_over(receiver, std::move(made));
-    Work work = comm_.send_async(made, rank, tag(receiver));
-    sent_.push_back({std::move(made), std::move(work), rank, receiver});
-  }
-
-  // Waits until all that was sent has been received.
-  void finish() {
-    for (Sent& each : sent_) each.work.wait();
-    sent_.clear();
-  }
-
- private:
-  // A message that may not have been received yet: its data must stay.
-  struct Sent {
-    Tensor data;
-    Work work;
-    int to;                      // rank
-    PipelineAction received_by;  // the receiver's action that takes it
-  };
-
-  // A number for each message of a step, by the action that receives it.
-  int tag(const PipelineAction& receiver) const {
-    const int64_t forward = receiver.op == PipelineOp::F ? 1 : 0;
-    return static_cast<int>((2 * receiver.stage + forward) * schedule_->microbatches +
-                            receiver.microbatch);
-  }
-  void hand_over(const PipelineAction& receiver, Tensor data) {
-    handed_.emplace(tag(receiver), std::move(data));
-  }
-  Tensor handed_over(const PipelineAction& receiver) {
-    auto handed = handed_.extract(tag(receiver));
-    if (handed.empty()) fail(Where::current(), "{} comes before what it needs", str(receiver));
-    return std::move(handed.mapped());
-  }
-
-  // A rank has run its actions up to `done`: what was sent to those has arrived, and can be freed.
-  void release(int rank, const PipelineAction& done) {
-    const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
-    const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {
-      return std::find_if(all.begin(), end, [&](const auto& each) {
-        return same_message(each, wanted);  // B and I take the same
-      });
-    };
-    const auto until = find(all.end(), done);
-    for (size_t i = sent_.size(); i-- > 0;) {
-      if (sent_[i].to != rank || find(until, sent_[i].received_by) == until) continue;
-      sent_[i].work.wait();
-      sent_.erase(sent_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
-
-  Communicator comm_;
-  const PipelineSchedule* schedule_;
-  std::map<int, Tensor> handed_;  // by tag
-  std::deque<Sent> sent_;
-};
+// What most_in_flight is: GPipe m. For interleaving in chunks, if p divides m.
+constexpr int64_t in_flight_1f1b(int rank, int p, int64_t m) {
+  return std::min<int64_t>(p - rank, m);
+}
+constexpr int64_t in_flight_interleaved(int rank, int p, int64_t m, int v) {
+  if (v == 1) return in_flight_1f1b(rank, p, m);
+  return std::min<int64_t>(2 * (p - 1 - rank) + int64_t{v - 1} * p + 1, m * v);
+}
 
 }  // namespace yotta

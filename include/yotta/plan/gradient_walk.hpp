@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
 #include "yotta/plan/gradient_lanes.hpp"
 #include "yotta/plan/plan_buckets.hpp"
 

@@ -39,7 +39,7 @@
 
 #include "yotta/comm/channel.hpp"
 #include "yotta/comm/mesh.hpp"
-#include "yotta/parallel/pipeline_actions.hpp"
+#include "yotta/parallel/pipeline_schedule.hpp"
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/sharding/torus_times.hpp"
 

@@ -1,8 +1,7 @@
 // What programs may choose about MPI ranks, without MPI's own header.
 //
 // The bodies of mpi/ need <mpi.h>, and each MPI has its own. So yotta::compiled does not hold them:
-// the compiled form has a unit for each MPI (cmake/compiled/mpi/mpi.cpp), which defines
-// YOTTA_COMPILING_mpi.
+// the compiled form has a file for each MPI (cmake/compiled/mpi/mpi.cpp), compiled with its paths.
 #pragma once
 
 #include <cstdint>
