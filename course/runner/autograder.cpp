@@ -36,8 +36,8 @@ std::string version() {
   return ending.output.substr(0, ending.output.find('\n'));
 }
 
-// Grades each starter with a line more, as a submission is graded: that installs and builds all
-// that is needed.
+// Grades a file of one line for each exercise, as a submission is graded: that installs and builds
+// all that is needed.
 std::string setup_script(const std::vector<Exercise>& exercises) {
   std::string text =
       "#!/bin/sh\n# Installs what grading needs and builds the graders, once.\nset -eu\n"
@@ -45,10 +45,9 @@ std::string setup_script(const std::vector<Exercise>& exercises) {
       "tar -xzf \"$root/source/yotta.tar.gz\" -C \"$tree\"\nclass=$(mktemp -d)\n"
       "trap 'rm -rf \"$class\" \"$class.grades\"' EXIT\n";
   for (const Exercise& exercise : exercises)
-    text += fmt::format(
-        "mkdir -p \"$class/starter/{0}\"\n"
-        "{{ cat \"$tree/exercises/{0}/{1}\"; echo '// begun'; }} >\"$class/starter/{0}/{1}\"\n",
-        exercise.id, exercise.file_name());
+    text +=
+        fmt::format("mkdir -p \"$class/begun/{0}\"\necho '// begun' >\"$class/begun/{0}/{1}\"\n",
+                    exercise.id, exercise.file_name());
   return text + "\"$tree/yotta\" grade \"$class\" --jobs 1\n";
 }
 

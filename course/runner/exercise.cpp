@@ -52,17 +52,12 @@ std::string closing_mark(const std::string& line) { return mark(line, "// end of
 // A comment with these words, and what follows it in the namespace, is left out of the starter.
 constexpr const char* not_in_the_exercise = "not in the exercise";
 
-// The lines in namespace yotta::student, header-only: whatever the library's build, a student's
-// file holds its bodies.
+// The lines in namespace yotta::student.
 Lines as_student(const Lines& lines) {
   Lines student;
   for (std::string line : lines) {
-    if (line.starts_with("#if YOTTA_BODIES_OF(") || line == "#endif  // YOTTA_BODIES") continue;
     if (line == "namespace yotta {") line = "namespace yotta::student {";
     if (line == "}  // namespace yotta") line = "}  // namespace yotta::student";
-    const std::string api = "YOTTA_API ";
-    if (const size_t at = line.find_first_not_of(' '); at != std::string::npos)
-      if (line.compare(at, api.size(), api) == 0) line.replace(at, api.size(), "inline ");
     student.push_back(line);
   }
   return student;
@@ -492,7 +487,7 @@ namespace {
 std::string readable_signature(const PageFunction& function) {
   std::string text = function.parameters_of_template, signature = function.signature;
   if (!text.empty()) text += "\n";
-  for (const char* word : {"inline ", "YOTTA_API ", "static "})
+  for (const char* word : {"inline ", "static "})
     if (const size_t at = signature.find(word); at != std::string::npos)
       signature.erase(at, std::string(word).size());
   while (signature.size() > most_columns) {

@@ -77,12 +77,11 @@ Words compile_words(const std::string& build, const std::string& tree, const std
   for (const auto& one : list) {
     if (!one.at("file").get<std::string>().ends_with("cmake/compiled/comm.cpp")) continue;
     Words words = shell_words(one.at("command"));
-    std::erase_if(words, [](const std::string& word) {
-      return word.starts_with("-DYOTTA_COMPILING_") || word == "-Werror";
-    });
+    std::erase(words, "-Werror");
     leave_out_precompiled(words);
     std::replace(words.begin(), words.end(), "-I" + (root / "include").string(),
                  "-I" + tree + "/include");
+    words.insert(words.end() - 2, fmt::format("-ffile-prefix-map={}/=", tree));
     const auto output = std::find(words.begin(), words.end(), "-o");
     if (output == words.end() || output + 1 == words.end()) break;
     *(output + 1) = object;

@@ -165,12 +165,10 @@ class Cutter {
     for (const size_t line : again) again_.insert(line);
     kernels_ = page.find("__global__") != std::string::npos ||
                page.find("__device__") != std::string::npos;
-    leave_out_bodies();
   }
 
   HandoutHeader cut() {
-    for (const PageFunction& function : functions_)
-      if (!is_left_out(function.begin)) step(function);
+    for (const PageFunction& function : functions_) step(function);
     std::sort(changes_.begin(), changes_.end(),
               [](const Change& a, const Change& b) { return a.begin > b.begin; });
     cut_.text = page_;
@@ -188,22 +186,6 @@ class Cutter {
     } catch (const std::runtime_error&) {  // it stands on another page of the exercise
     }
   }
-  // Sections of bodies, which the library has: all of it.
-  void leave_out_bodies() {
-    const std::string begins = "#if YOTTA_BODIES_OF(", ends = "#endif  // YOTTA_BODIES\n";
-    for (size_t at = page_.find(begins); at != std::string::npos; at = page_.find(begins, at)) {
-      const size_t end = page_.find(ends, at);
-      if (end == std::string::npos) return;
-      changes_.push_back({at, end + ends.size(), ""});
-      at = end;
-    }
-  }
-  bool is_left_out(size_t place) const {
-    return std::any_of(changes_.begin(), changes_.end(), [&](const Change& one) {
-      return one.begin <= place && place < one.end && one.text.empty();
-    });
-  }
-
   void step(const PageFunction& function) {
     const auto task = task_at_.find(function.open);
     const bool is_task = task != task_at_.end();

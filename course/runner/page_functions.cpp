@@ -19,9 +19,9 @@ bool is_any(const std::string& text, const std::set<std::string>& of) { return o
 
 // Words before a name that say nothing about what the function returns.
 bool is_specifier(const std::string& word) {
-  return is_any(word, {"inline", "static", "constexpr", "consteval", "virtual", "explicit",
-                       "friend", "YOTTA_API", "YOTTA_INLINE", "YOTTA_HOST_DEVICE", "__global__",
-                       "__device__", "__host__", "extern"});
+  return is_any(word,
+                {"inline", "static", "constexpr", "consteval", "virtual", "explicit", "friend",
+                 "YOTTA_HOST_DEVICE", "__global__", "__device__", "__host__", "extern"});
 }
 
 // "a::b"; one of them may be empty.
