@@ -1,7 +1,5 @@
 // The bodies of model/, but for model/files, which needs nlohmann/json (model_json.cpp).
-#include "yotta/model/impl/config.ipp"
 #include "yotta/model/impl/diagnose.ipp"
-#include "yotta/model/impl/embedding_layer.ipp"
 #include "yotta/model/impl/generate.ipp"
 #include "yotta/model/impl/layout_rules.ipp"
 #include "yotta/model/impl/loader.ipp"
@@ -16,5 +14,4 @@
 #include "yotta/model/impl/text.ipp"
 #include "yotta/model/impl/tokenizer.ipp"
 #include "yotta/model/impl/trainer.ipp"
-#include "yotta/model/impl/transformer.ipp"
 #include "yotta/model/impl/whole_tensors.ipp"

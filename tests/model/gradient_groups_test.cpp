@@ -12,8 +12,7 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/model/pipelined.hpp"
-#include "yotta/model/transformer.hpp"
-#include "yotta/parallel/context_parallel.hpp"
+#include "yotta/parallel/parallelize.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -47,9 +46,8 @@ Tensor ids(const char* name) {
 // over cp, pp or dp.
 ParameterPtrs own_gradients(const TransformerConfig& config, Mesh& mesh, bool shares_tokens) {
   const StageLayers entries = stage_entries(config, mesh.size(pp), mesh.coordinate(pp));
-  const SequenceCut cut{shares_tokens ? T / mesh.size(cp) : 0};
-  const Transformer model(config, entries.first, entries.last,
-                          mesh.layer_axes(ContextParallel::ring, cut));
+  Transformer model(config, entries.first, entries.last);
+  parallelize(model, mesh, {.sequence_parallel = shares_tokens});
   const int64_t own = B / mesh.dp().size(), first = own * mesh.dp().rank();
   const auto part = [&](const Tensor& whole) {
     return context_shard(whole.rows(first, first + own), mesh[cp]);
@@ -57,7 +55,8 @@ ParameterPtrs own_gradients(const TransformerConfig& config, Mesh& mesh, bool sh
   const std::vector<Microbatch> batches =
       microbatches(part(ids("in")), part(ids("out")), 2, first, context_positions(T, mesh[cp]));
   PipelinedStep step;
-  step.width = config.width, step.dtype = config.dtype, step.tp = mesh[tp], step.cut = cut;
+  step.width = config.width, step.dtype = config.dtype, step.loss = loss_on(mesh, config);
+  if (shares_tokens && mesh.size(tp) > 1) step.tokens = mesh[tp];
   Pipeline pipeline(mesh[pp], {model.stack()});
   run_pipelined(pipeline, mesh.size(pp), step, {}, batches, B * T);
   return parameters(model.stack());

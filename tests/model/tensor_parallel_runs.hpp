@@ -2,11 +2,10 @@
 // compare the two.
 #pragma once
 
+#include "support/cut_model.hpp"
 #include "support/parts_check.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/parallel/sequence_parallel.hpp"
 
 namespace yotta_test {
 
@@ -62,17 +61,20 @@ inline bool is_trained(const yotta::ParameterPtr& each) {
 // Three steps of AdamW with clipping. sums_own_tokens: whether the gradients of what sees a rank's
 // own tokens alone are summed over tp, as sequence parallelism wants it.
 inline RunOutcome train(const RunText& text, const yotta::TransformerConfig& config,
-                        const yotta::LayerAxes& axes = {}, bool sums_own_tokens = false) {
-  const yotta::Transformer model(config, axes);
+                        const yotta::Communicator& tp = {}, const TokenCut& cut = {},
+                        bool sums_own_tokens = false) {
+  yotta::Transformer model(config);
+  if (tp.is_member()) cut_model(model, tp, cut);
   ParameterPtrs trained;
   for (const yotta::ParameterPtr& each : parameters(model.stack()))
     if (is_trained(each)) trained.push_back(each);
   yotta::AdamW optimizer(trained, {.weight_decay = 0.1});
   yotta::TrainHooks hooks;
-  hooks.tp = axes.tp;
-  if (axis_size(axes.tp) > 1)
-    hooks.sum_of_squares = [&](double squares) { return sum_over(axes.tp, squares, "tp.norm"); };
-  if (sums_own_tokens) hooks.after_backward = [&] { reduce_own_token_gradients(trained, axes.tp); };
+  if (tp.is_member()) {
+    hooks.loss = vocab_parallel_loss(config.vocabulary, tp);
+    hooks.sum_of_squares = [&](double squares) { return sum_over(tp, squares, "tp.norm"); };
+  }
+  if (sums_own_tokens) hooks.after_backward = [&] { reduce_own_token_gradients(trained, tp); };
   yotta::Trainer trainer(model.stack(), optimizer,
                          {.schedule = {0.02, 0.02, 0, run_steps}, .clip = 0.1}, hooks);
   RunOutcome outcome;

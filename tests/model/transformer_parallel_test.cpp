@@ -7,8 +7,8 @@
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 #include "yotta/parallel/vocab_parallel.hpp"
 
@@ -35,9 +35,8 @@ TEST_CASE("losses, norms, gradients, and weights after 3 steps of AdamW with cli
         const TransformerConfig config = config_for(text, dialect, ranks, tied);
         const RunOutcome whole = train(text, config);
         CHECK(whole.norms[0] > 0.1);  // it is clipped
-        run_ranks(ranks, [&](Communicator& tp) {
-          check_outcome(train(text, config, {.tp = tp, .cp = {}}), whole, ranks);
-        });
+        run_ranks(ranks,
+                  [&](Communicator& tp) { check_outcome(train(text, config, tp), whole, ranks); });
       }
 }
 
@@ -45,11 +44,13 @@ TEST_CASE("messages: 2 L + 1 all_reduces forward, 2 L + 1 backward, and three nu
   const int ranks = 4;
   const TransformerConfig config = config_for(text, Dialect::gpt2, ranks, true);
   const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-    const Transformer model(config, {.tp = tp, .cp = {}});
+    Transformer model(config);
+    tensor_parallel(model, tp);
     const Microbatch batch = batch_of(text, 0);
     Saved saved;
     Tensor dlogits;
-    loss_of(forward(model.stack(), batch.inputs, saved), batch, 0.1, &dlogits, tp);
+    vocab_parallel_loss(config.vocabulary, tp)(forward(model.stack(), batch.inputs, saved),
+                                               batch.targets, 0.1, &dlogits);
     CHECK(dlogits.shape() == Shape{B, T, config.vocabulary / ranks});
     backward(model.stack(), dlogits, saved);
   });
@@ -69,7 +70,8 @@ TEST_CASE("parameters: a tp-th of what is cut, all of what is not; counted once 
   for (const int ranks : {1, 2, 8}) {
     const TransformerConfig config = config_for(text, Dialect::llama, ranks, false);
     run_ranks(ranks, [&](Communicator& tp) {
-      const Transformer model(config, {.tp = tp, .cp = {}});
+      Transformer model(config);
+      tensor_parallel(model, tp);
       std::vector<double> once = {0};
       for (const ParameterPtr& each : parameters(model.stack())) {
         CHECK(each->copies == (each->range.is_whole() ? ranks : 1));
@@ -86,7 +88,8 @@ TEST_CASE("a slice with a tied head alone has its part of the table, and its one
   const Transformer whole(config);
   run_ranks(2, [&](Communicator& tp) {
     const int64_t entries = Transformer::entries(config);
-    const Transformer last(config, entries - 1, entries, {.tp = tp, .cp = {}});
+    Transformer last(config, entries - 1, entries);
+    tensor_parallel(last, tp);
     check_parts(parameters(last.stack()), parameters(whole.stack()), &Parameter::value, 2);
     CHECK(parameters(last.stack()).back()->uses == 1);
   });
@@ -95,8 +98,10 @@ TEST_CASE("a slice with a tied head alone has its part of the table, and its one
 TEST_CASE("what does not divide is refused at the caller's line, with the nearest that works") {
   TransformerConfig config = config_for(text, Dialect::gpt2, 2, true);
   const auto error = [&](int ranks) {
-    return error_of<RankFailed>(
-        ranks, [&](Communicator& tp) { Transformer(config, {.tp = tp, .cp = {}}); });
+    return error_of<RankFailed>(ranks, [&](Communicator& tp) {
+      Transformer model(config);
+      tensor_parallel(model, tp);
+    });
   };
   check_says(error(3),
              {"transformer_parallel_test.cpp", "over 3 ranks", "8 heads are not divisible by 3",

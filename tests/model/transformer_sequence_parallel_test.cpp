@@ -9,8 +9,8 @@
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 
@@ -39,8 +39,7 @@ TEST_CASE(
         const bool keeps = tied == (ranks == 4);  // each on some
         for (const Pieces pieces : {Pieces::none, Pieces::one_way, Pieces::both_ways})
           run_ranks(ranks, [&](Communicator& tp) {
-            const LayerAxes axes = {.tp = tp, .cp = {}, .sequence = {T, keeps, pieces}};
-            check_outcome(train(text, config, axes, true), whole, ranks);
+            check_outcome(train(text, config, tp, {T, keeps, pieces}, true), whole, ranks);
           });
       }
 }
@@ -49,7 +48,7 @@ TEST_CASE("without the sum over tp only norms and positions are wrong, and they 
   const TransformerConfig config = config_for(text, Dialect::gpt2, 4, true);
   const RunOutcome whole = train(text, config);
   run_ranks(4, [&](Communicator& tp) {
-    const RunOutcome part = train(text, config, {.tp = tp, .cp = {}, .sequence = {T}});
+    const RunOutcome part = train(text, config, tp, {T});
     for (const ParameterPtr& each : part.gradients) {
       const auto same = std::find_if(whole.gradients.begin(), whole.gradients.end(),
                                      [&](const auto& other) { return other->name == each->name; });
@@ -67,11 +66,13 @@ TEST_CASE("messages: as many bytes as tensor parallelism alone, and one gather m
   const int64_t N = B * 8, L = config.layers;
   for (const bool keeps : {false, true}) {
     const auto reports = run_ranks(4, [&](Communicator& tp) {
-      const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {8, keeps}});
+      Transformer model(config);
+      cut_model(model, tp, {8, keeps});
       const Microbatch batch = batch_of({B, 8, text.vocabulary}, 0);
       Saved saved;
       Tensor dlogits;
-      loss_of(forward(model.stack(), batch.inputs, saved), batch, 0.1, &dlogits, tp);
+      vocab_parallel_loss(config.vocabulary, tp)(forward(model.stack(), batch.inputs, saved),
+                                                 batch.targets, 0.1, &dlogits);
       backward(model.stack(), dlogits, saved);
       CHECK(saved.bytes() == 0);
     });
@@ -95,11 +96,13 @@ TEST_CASE("in pieces: the same bytes between two ranks, of all but the embedding
   const int64_t N = B * 8, L = config.layers;
   for (const Pieces pieces : {Pieces::one_way, Pieces::both_ways}) {
     const auto reports = run_ranks(4, [&](Communicator& tp) {
-      const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {8, false, pieces}});
+      Transformer model(config);
+      cut_model(model, tp, {8, false, pieces});
       const Microbatch batch = batch_of({B, 8, text.vocabulary}, 0);
       Saved saved;
       Tensor dlogits;
-      loss_of(forward(model.stack(), batch.inputs, saved), batch, 0.1, &dlogits, tp);
+      vocab_parallel_loss(config.vocabulary, tp)(forward(model.stack(), batch.inputs, saved),
+                                                 batch.targets, 0.1, &dlogits);
       backward(model.stack(), dlogits, saved);
       CHECK(saved.bytes() == 0);
     });
@@ -122,7 +125,8 @@ TEST_CASE("a sequence of another length is refused, with both lengths") {
       error_of<RankFailed>(
           2,
           [&](Communicator& tp) {
-            const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {T}});
+            Transformer model(config);
+            cut_model(model, tp, {T});
             Saved saved;
             forward(model.stack(), batch_of({B, T - 1, text.vocabulary}, 0).inputs, saved);
           }),

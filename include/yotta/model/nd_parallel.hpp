@@ -57,6 +57,7 @@ class NdParallel : public RankModel {
   void add_stage(int chunk, const std::vector<NamedTensor>& weights);
   void find_held();
   void finish_building();
+  bool shares_tokens() const { return options_.shares_tokens() && mesh_.size(Axis::tp) > 1; }
 
   // Before each microbatch's backward pass. DDP reduces gradients in the last one of a step; beside
   // FSDP (parallel/hsdp.hpp), a sum still under way is finished first. ZeRO-2 reduces in each.
@@ -68,7 +69,6 @@ class NdParallel : public RankModel {
 
   Mesh& mesh_;
   NdOptions options_;
-  SequenceCut cut_;             // of the tokens, over tp
   bool is_sharded_, has_zero_;  // with FSDP; with ZeRO-1 or 2
   NdGroups groups_;
   std::deque<Stage> stages_;

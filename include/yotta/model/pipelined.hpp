@@ -11,10 +11,11 @@
 
 #include <span>
 
-#include "yotta/comm/mesh.hpp"
-#include "yotta/model/config.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/model/microbatch.hpp"
-#include "yotta/model/nd_options.hpp"
+#include "yotta/nn/loss.hpp"
+#include "yotta/nn/transformer_config.hpp"
+#include "yotta/parallel/nd_options.hpp"
 #include "yotta/parallel/pipeline.hpp"
 
 namespace yotta {
@@ -44,8 +45,8 @@ struct PipelinedStep {
   PipelinePlan plan = {};
   int64_t width = 1;         // C of what flows between stages
   DType dtype = DType::f32;  // and its type
-  Communicator tp = {};      // that the vocabulary is cut over
-  SequenceCut cut = {};      // over tp: with sequence parallelism (n, C) flows, not (B, T, C)
+  LossOf loss = loss_of;     // of what the last stage gives
+  Communicator tokens = {};  // that share the tokens: then (n, C) flows, not (B, T, C); or empty
 };
 
 // Forward and backward of all microbatches. `position` is that of the step, for dropout's draws;

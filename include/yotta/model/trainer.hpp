@@ -22,8 +22,10 @@
 #include <string>
 #include <vector>
 
+#include "yotta/comm/communicator.hpp"
 #include "yotta/model/microbatch.hpp"
 #include "yotta/nn/layer.hpp"
+#include "yotta/nn/loss.hpp"
 #include "yotta/nn/optimizer.hpp"
 
 namespace yotta {
@@ -54,7 +56,7 @@ struct TrainHooks {
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
   std::function<void()> before_step;             // biases of routers: the step is taken
   std::function<void()> after_step;              // ZeRO: gather the new weights
-  Communicator tp;                               // that the vocabulary is cut over
+  LossOf loss = loss_of;                         // tp: of a part of the logits
   Communicator world;  // all ranks of the run: they agree on what broke; empty: this one alone
 };
 
@@ -65,7 +67,7 @@ struct StepReport {
 };
 
 // The mean loss of some microbatches: forward only, nothing dropped.
-double evaluate(Layers layers, std::span<const Microbatch> batches, const Communicator& tp = {});
+double evaluate(Layers layers, std::span<const Microbatch> batches, const LossOf& loss = loss_of);
 
 class Trainer {
  public:

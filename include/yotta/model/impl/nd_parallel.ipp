@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "yotta/model/pipelined.hpp"
-#include "yotta/model/transformer.hpp"
-#include "yotta/parallel/context_parallel.hpp"
+#include "yotta/parallel/parallelize.hpp"
 
 namespace yotta {
 
@@ -17,7 +16,6 @@ YOTTA_INLINE NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh,
     : RankModel(config),
       mesh_(mesh),
       options_(options),
-      cut_(options.cut(options.tokens(config) / mesh.size(Axis::cp))),
       is_sharded_(mesh.size(Axis::dp_shard) > 1),
       has_zero_(options.zero.stage > 0),
       biases_(config.mixture.bias_rate) {
@@ -34,7 +32,7 @@ YOTTA_INLINE NdParallel::~NdParallel() = default;
 
 YOTTA_INLINE TrainHooks NdParallel::hooks() {
   TrainHooks hooks;
-  hooks.tp = mesh_[Axis::tp];
+  hooks.loss = loss_on(mesh_, config_);
   hooks.world = mesh_.world();
   hooks.before_microbatch = [this](bool last) { sync_if(last); };
   hooks.after_backward = [this] { finish(); };
@@ -79,14 +77,14 @@ YOTTA_INLINE void NdParallel::add_stage(int chunk, const std::vector<NamedTensor
   const StageLayers entries = stage_entries(config_, stages, stage, options_.ends_count);
   if (config_.tied && stages > 1) options_.zero.apart = {tied_table};
   Stage made;
-  LayerAxes axes = mesh_.layer_axes(options_.context, cut_);
-  axes.routed = groups_.routed;
-  const auto make = [&] {
-    return std::make_unique<Transformer>(config_, entries.first, entries.last, axes);
-  };
-  // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
-  made.model = is_sharded_ && weights.empty() ? as_shapes(make) : make();
+  made.model = as_shapes([&] {
+    auto model = std::make_unique<Transformer>(config_, entries.first, entries.last);
+    parallelize(*model, mesh_, options_, groups_.routed);
+    return model;
+  });
   made.layers = made.model->stack();
+  // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
+  if (!is_sharded_ || !weights.empty()) materialise(yotta::parameters(made.layers));
   groups_.count_copies(yotta::parameters(made.layers));
   if (!weights.empty()) take_all(weights, made.layers);
   if (options_.checkpoint.what != Recompute::none) {
@@ -161,7 +159,7 @@ YOTTA_INLINE void NdParallel::finish() {
   for (size_t i = 0; i < sets.size() && options_.naive_gradients; ++i)
     reduce_gradients(sets[i], groups_.data[i], ReduceOp::sum);
   if (tied_) tied_->reduce();
-  if (cut_.T > 0) reduce_own_token_gradients(parameters(), mesh_[Axis::tp]);
+  if (shares_tokens()) reduce_own_token_gradients(parameters(), mesh_[Axis::tp]);
   biases_.take(parameters());
 }
 
@@ -169,7 +167,8 @@ YOTTA_INLINE double NdParallel::run(const BatchPosition& position,
                                     std::span<const Microbatch> batches, int64_t tokens) {
   // what flows between stages: as the weights of their layers
   const DType dtype = is_sharded_ ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
-  const PipelinedStep made{options_.pipeline(), config_.width, dtype, mesh_[Axis::tp], cut_};
+  const PipelinedStep made{options_.pipeline(), config_.width, dtype, loss_on(mesh_, config_),
+                           shares_tokens() ? mesh_[Axis::tp] : Communicator{}};
   return run_pipelined(*pipeline_, mesh_.size(Axis::pp), made, position, batches, tokens).loss;
 }
 

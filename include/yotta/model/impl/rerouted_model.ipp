@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "yotta/model/pipelined.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 namespace yotta {
 

@@ -26,7 +26,7 @@
 #include "yotta/core/system/build.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/rope_frequencies.hpp"
-#include "yotta/nn/router.hpp"
+#include "yotta/nn/router_options.hpp"
 
 namespace yotta {
 
@@ -168,5 +168,5 @@ constexpr double step_flops(const TransformerConfig& c, int64_t batch, int64_t s
 }  // namespace yotta
 
 #ifndef YOTTA_COMPILED
-#include "yotta/model/impl/config.ipp"
+#include "yotta/nn/impl/transformer_config.ipp"
 #endif

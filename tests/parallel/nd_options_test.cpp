@@ -1,4 +1,4 @@
-#include "yotta/model/nd_options.hpp"
+#include "yotta/parallel/nd_options.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,11 +12,11 @@ TEST_CASE("a run's sequences are as long as the model's context, unless they are
   CHECK(options.tokens(config) == 12);
 }
 
-TEST_CASE("tokens are cut over tp only with sequence parallelism") {
+TEST_CASE("tokens are shared over tp with sequence parallelism, and where they travel in pieces") {
   NdOptions options;
   options.keep_gathered = true;
-  CHECK(options.cut(12).T == 0);
+  CHECK_FALSE(options.shares_tokens());
   options.sequence_parallel = true;
-  CHECK(options.cut(12).T == 12);
-  CHECK(options.cut(12).keeps_gathered);
+  CHECK(options.shares_tokens());
+  CHECK(NdOptions{.pieces = Pieces::one_way}.shares_tokens());
 }

@@ -1,4 +1,4 @@
-#include "yotta/model/config.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 #include <doctest/doctest.h>
 

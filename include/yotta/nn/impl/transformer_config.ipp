@@ -1,7 +1,7 @@
-// The bodies of model/config.hpp.
+// The bodies of nn/transformer_config.hpp.
 #pragma once
 
-#include "yotta/model/config.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

@@ -1,4 +1,4 @@
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 #include <doctest/doctest.h>
 
