@@ -3,6 +3,7 @@
 #include "course/shared/graded.hpp"
 #include "course/shared/whole_numbers.hpp"
 #include "interface.hpp"
+#include "yotta/core/matmul_ladder.hpp"
 #include "yotta/device/profile.hpp"
 
 using namespace yotta;

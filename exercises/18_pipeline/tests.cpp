@@ -5,6 +5,7 @@
 #include "course/shared/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/parallel/pipeline.hpp"
 
 using namespace yotta;
 using exercise::beside;

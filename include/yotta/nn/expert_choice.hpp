@@ -46,6 +46,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 
 #include "yotta/nn/router_options.hpp"
@@ -58,27 +59,41 @@ constexpr int64_t weights_met(int64_t C, int64_t F, int64_t E, int64_t k) {
 }
 
 // Is e one of the first j choices?
-inline bool is_taken(std::span<const int32_t> expert, size_t j, size_t e) {
+inline bool taken(std::span<const int32_t> expert, size_t j, size_t e) {
   const auto end = expert.begin() + static_cast<int64_t>(j);
   return std::find(expert.begin(), end, static_cast<int32_t>(e)) != end;
 }
 
-// The k experts of scores s (E) with the largest s + b, the largest first, and their weights. b (E)
-// may be empty: no bias. Of equal ones the first. If `renormalise`, the weights add up to 1.
+// By what an expert is chosen: s + b. b (E) may be empty: no bias.
+template <class Real>
+Real biased(std::span<const Real> s, std::span<const Real> b, size_t e) {
+  return b.empty() ? s[e] : s[e] + b[e];
+}
+template <class Real>
+void divide_by_sum(std::span<Real> x) {
+  const Real sum = std::accumulate(x.begin(), x.end(), Real{0});
+  for (Real& each : x) each /= sum;
+}
+
+// The k experts of scores s (E) with the largest s + b, the largest first, and their weights. Of
+// equal ones the first. If `renormalise`, the weights add up to 1.
 template <class Real>
 void choose_experts(std::span<const Real> s, std::span<const Real> b, bool renormalise,
                     std::span<int32_t> expert, std::span<Real> weight) {
-  const size_t E = s.size(), k = expert.size();
-  const auto value = [&](size_t e) { return b.empty() ? s[e] : s[e] + b[e]; };
-  Real sum = 0;
-  for (size_t j = 0; j < k; ++j) {
-    size_t best = E;
-    for (size_t e = 0; e < E; ++e)
-      if (!is_taken(expert, j, e) && (best == E || value(e) > value(best))) best = e;
+  const size_t none = s.size();
+  for (size_t j = 0; j < expert.size(); ++j) {
+    size_t best = none;
+    for (size_t e = 0; e < none; ++e)
+      if (!taken(expert, j, e) && (best == none || biased(s, b, e) > biased(s, b, best))) best = e;
     expert[j] = static_cast<int32_t>(best);
-    sum += weight[j] = s[best];
+    weight[j] = s[best];
   }
-  for (size_t j = 0; j < k && renormalise; ++j) weight[j] /= sum;
+  if (renormalise) divide_by_sum(weight);
+}
+
+// A choice as an index.
+inline size_t index_of(std::span<const int32_t> expert, size_t j) {
+  return static_cast<size_t>(expert[j]);
 }
 
 // ds (E) holds the gradient that the scores s (E) get from elsewhere; adds what the weights of the
@@ -87,14 +102,13 @@ template <class Real>
 void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> expert,
                              std::span<const Real> dweight, RouterScore score, bool renormalise,
                              std::span<Real> ds) {
-  const size_t E = s.size(), k = expert.size();
-  const auto chosen = [&](size_t j) { return static_cast<size_t>(expert[j]); };  // as an index
   Real S = 0, A = 0, B = 0;
-  for (size_t j = 0; j < k; ++j) S += s[chosen(j)], A += dweight[j] * s[chosen(j)];
-  for (size_t j = 0; j < k; ++j)
-    ds[chosen(j)] += renormalise ? (dweight[j] - A / S) / S : dweight[j];
-  for (size_t e = 0; e < E; ++e) B += ds[e] * s[e];
-  for (size_t e = 0; e < E; ++e)
+  for (size_t j = 0; j < expert.size(); ++j) S += s[index_of(expert, j)];
+  for (size_t j = 0; j < expert.size(); ++j) A += dweight[j] * s[index_of(expert, j)];
+  for (size_t j = 0; j < expert.size(); ++j)
+    ds[index_of(expert, j)] += renormalise ? (dweight[j] - A / S) / S : dweight[j];
+  for (size_t e = 0; e < s.size(); ++e) B += ds[e] * s[e];
+  for (size_t e = 0; e < s.size(); ++e)
     ds[e] = score == RouterScore::softmax ? s[e] * (ds[e] - B) : ds[e] * s[e] * (1 - s[e]);
 }
 
@@ -103,11 +117,10 @@ void choose_experts_backward(std::span<const Real> s, std::span<const int32_t> e
 template <class Number>
 void combine_token(const Number* rows, std::span<const int64_t> row_of,
                    std::span<const Computed<Number>> weight, std::span<Computed<Number>> sum) {
-  const size_t C = sum.size();
   for (size_t j = 0; j < row_of.size(); ++j) {
     if (row_of[j] < 0) continue;
-    const Number* const row = rows + row_of[j] * C;
-    for (size_t c = 0; c < C; ++c) sum[c] += weight[j] * static_cast<Computed<Number>>(row[c]);
+    const Number* row = rows + row_of[j] * std::ssize(sum);
+    for (Computed<Number>& each : sum) each += weight[j] * static_cast<Computed<Number>>(*row++);
   }
 }
 

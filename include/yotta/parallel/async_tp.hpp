@@ -90,6 +90,20 @@ class Hops {
   std::vector<Work> works_;
 };
 
+// The N rows of p ranks. A rank's number may be any whole number from -p to 2p.
+struct PieceRows {
+  int64_t N;
+  int p;
+
+  int64_t first(int r) const { return chunk_begin(N, p, wrap(r, p)); }
+  int64_t count(int r) const { return chunk_count(N, p, wrap(r, p)); }
+  // Those of rank r; all (N, C).
+  Tensor of(const Tensor& all, int r) const { return all.rows(first(r), first(r) + count(r)); }
+  Tensor space(int r, const Tensor& like) const {
+    return empty_beside(like, {count(r), like.dim(1)}, like.dtype(), Where::current());
+  }
+};
+
 }  // namespace detail
 
 // shard (n, C), this rank's -> (N, C), all. Calls `multiply` for every rank's piece, its own first.
@@ -98,18 +112,16 @@ inline Tensor all_gather_in_pieces(const Tensor& shard, int64_t N, const Communi
   const int p = axis_size(tp), rank = axis_rank(tp);
   const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
   const Reach reach = reach_of(p, pieces);
+  const detail::PieceRows rows{N, p};
   Tensor all = empty_beside(shard, {N, shard.dim(1)}, shard.dtype(), Where::current());
-  const auto first = [&](int r) { return chunk_begin(N, p, wrap(r, p)); };
-  const auto piece = [&](int r) {
-    return all.rows(first(r), first(r) + chunk_count(N, p, wrap(r, p)));
-  };
+  const auto piece = [&](int r) { return rows.of(all, r); };
   piece(rank).copy_from(shard);
   detail::Hops hops(tp);
   for (int step = 0; step <= reach.right; ++step) {
     if (step < reach.right) hops.start(piece(rank - step), right, piece(rank - step - 1), left);
     if (step < reach.left) hops.start(piece(rank + step), left, piece(rank + step + 1), right);
-    multiply(first(rank - step), piece(rank - step));
-    if (0 < step && step <= reach.left) multiply(first(rank + step), piece(rank + step));
+    multiply(rows.first(rank - step), piece(rank - step));
+    if (0 < step && step <= reach.left) multiply(rows.first(rank + step), piece(rank + step));
     hops.arrive();
   }
   return all;
@@ -123,11 +135,8 @@ inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces
   const int p = axis_size(tp), rank = axis_rank(tp);
   const int right = wrap(rank + 1, p), left = wrap(rank - 1, p);
   const Reach reach = reach_of(p, pieces);
-  const auto count = [&](int r) { return chunk_count(N, p, wrap(r, p)); };
-  const auto part = [&](int r) { return multiply(chunk_begin(N, p, wrap(r, p)), count(r)); };
-  const auto space = [&](int r, const Tensor& like) {
-    return empty_beside(like, {count(r), like.dim(1)}, like.dtype(), Where::current());
-  };
+  const detail::PieceRows rows{N, p};
+  const auto part = [&](int r) { return multiply(rows.first(r), rows.count(r)); };
   detail::Hops hops(tp);
   Tensor rightward, leftward, from_left, from_right;  // sums that leave, and that come
   for (int d = reach.right; d >= 0; --d) {
@@ -137,10 +146,10 @@ inline Tensor reduce_scatter_in_pieces(int64_t N, const Communicator& tp, Pieces
     if (d < reach.right) add_into(rightward, from_left);
     if (d < reach.left) add_into(d > 0 ? leftward : rightward, from_right);
     if (d == 0) break;
-    from_left = space(rank + d - 1, rightward);
+    from_left = rows.space(rank + d - 1, rightward);
     hops.start(rightward, right, from_left, left);
     if (d > reach.left) continue;
-    from_right = space(rank - d + 1, leftward);
+    from_right = rows.space(rank - d + 1, leftward);
     hops.start(leftward, left, from_right, right);
   }
   return rightward;

@@ -52,32 +52,13 @@ namespace yotta {
 
 namespace detail {
 
-// of_rank's rows, by expert of for_rank.
-inline Counts run_of(Counts counts, int ep, int of_rank, int for_rank) {
-  const int64_t E = std::ssize(counts) / ep;
-  return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
-                        static_cast<size_t>(chunk_count(E, ep, for_rank)));
-}
-inline int64_t sum_of(Counts counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
-// Counts of rows, as counts of their C numbers each.
-inline std::vector<int64_t> numbers_of(Counts rows, int64_t C) {
-  std::vector<int64_t> each(rows.begin(), rows.end());
-  for (int64_t& count : each) count *= C;
-  return each;
-}
-
 // Runs of rows, counts[a * size_b + b] each: from the order (a, b) to the order (b, a).
-inline Tensor swap_order(const Tensor& rows, Counts counts, int64_t size_a, int64_t size_b) {
+inline Tensor swap_order(const Tensor& rows, Counts counts, size_t size_a, size_t size_b) {
   if (size_a == 1 || size_b == 1) return rows;
   std::vector<Tensor> runs(counts.size());
   int64_t begin = 0;
-  for (int64_t i = 0; i < std::ssize(counts); ++i) {
-    const int64_t end = begin + counts[static_cast<size_t>(i)];
-    runs[static_cast<size_t>(i % size_b * size_a + i / size_b)] = rows.rows(begin, end);
-    begin = end;
-  }
+  for (size_t i = 0; i < counts.size(); begin += counts[i++])
+    runs[i % size_b * size_a + i / size_b] = rows.rows(begin, begin + counts[i]);
   return cat(runs, 0);
 }
 
@@ -92,27 +73,60 @@ struct DispatchPlan {
 
   // rows (M, C) that have arrived rank by rank -> sorted by expert; and back.
   Tensor by_expert(const Tensor& rows) const {
-    return detail::swap_order(rows, arriving, std::ssize(from), std::ssize(held));
+    return detail::swap_order(rows, arriving, from.size(), held.size());
   }
   Tensor by_rank(const Tensor& rows) const {
-    const auto ep = static_cast<int>(from.size()), experts = static_cast<int>(held.size());
-    return detail::swap_order(rows, transposed_counts(arriving, ep, experts), experts, ep);
+    const std::vector<int64_t> leaving =
+        transposed_counts(arriving, static_cast<int>(from.size()), static_cast<int>(held.size()));
+    return detail::swap_order(rows, leaving, held.size(), from.size());
   }
 };
+
+namespace detail {
+
+// of_rank's rows, by expert of for_rank.
+inline Counts run_of(Counts counts, int ep, int of_rank, int for_rank) {
+  const int64_t E = std::ssize(counts) / ep;
+  return counts.subspan(static_cast<size_t>(of_rank * E + chunk_begin(E, ep, for_rank)),
+                        static_cast<size_t>(chunk_count(E, ep, for_rank)));
+}
+inline int64_t sum_of(Counts counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+inline void add_counts(std::vector<int64_t>& sums, Counts counts) {
+  sums.resize(counts.size());
+  for (size_t i = 0; i < counts.size(); ++i) sums[i] += counts[i];
+}
+
+}  // namespace detail
 
 // `counts` (ep, E): rows that each rank has for each expert.
 inline DispatchPlan dispatch_plan(Counts counts, int ep, int rank) {
   DispatchPlan plan;
-  plan.held.resize(detail::run_of(counts, ep, rank, rank).size());
   for (int r = 0; r < ep; ++r) {
     const Counts theirs = detail::run_of(counts, ep, r, rank);
     plan.to.push_back(detail::sum_of(detail::run_of(counts, ep, rank, r)));
     plan.from.push_back(detail::sum_of(theirs));
     plan.arriving.insert(plan.arriving.end(), theirs.begin(), theirs.end());
-    for (size_t e = 0; e < theirs.size(); ++e) plan.held[e] += theirs[e];
+    detail::add_counts(plan.held, theirs);
   }
   return plan;
 }
+
+namespace detail {
+
+// Counts of rows such as these, as counts of their numbers.
+inline std::vector<int64_t> numbers_of(Counts counts, const Tensor& rows) {
+  std::vector<int64_t> each(counts.begin(), counts.end());
+  for (int64_t& count : each) count *= rows.dim(1);
+  return each;
+}
+// Room for so many rows.
+inline Tensor space_for(Counts counts, const Tensor& rows) {
+  return empty_beside(rows, {sum_of(counts), rows.dim(1)}, rows.dtype(), Where::current());
+}
+
+}  // namespace detail
 
 // Rows on their way between ranks.
 class RowsInFlight {
@@ -122,10 +136,9 @@ class RowsInFlight {
                const CommOptions& comm)
       : leaving_(rows), arriving_(rows) {
     if (axis_size(ep) == 1) return;
-    const int64_t C = rows.dim(1);
-    arriving_ = empty_beside(rows, {detail::sum_of(from), C}, rows.dtype(), Where::current());
-    work_ = ep.all_to_all_v_async(arriving_, detail::numbers_of(from, C), leaving_,
-                                  detail::numbers_of(to, C), comm);
+    arriving_ = detail::space_for(from, rows);
+    work_ = ep.all_to_all_v_async(arriving_, detail::numbers_of(from, rows), leaving_,
+                                  detail::numbers_of(to, rows), comm);
   }
 
   // (M, C), in the order of the ranks that sent them
@@ -209,6 +222,26 @@ class MoeMlp : public Composite {
   }
 
  private:
+  DispatchPlan planned(const Tensor& counts) const {
+    return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
+  }
+
+  // Rows sorted by expert leave for its rank; what held experts have made goes back.
+  RowsInFlight send(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
+    return {rows, plan.to, plan.from, axes_.ep, options_.comm.labelled(label)};
+  }
+  RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
+    return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
+  }
+
+  // The held experts, on rows that have arrived rank by rank; their results are sorted by expert.
+  Tensor run_experts(const Tensor& arrived, const DispatchPlan& plan, Saved& saved) {
+    return experts_.forward(plan.by_expert(arrived), plan.held, saved.child(experts_.name()));
+  }
+  Tensor run_experts_back(const Tensor& arrived, const DispatchPlan& plan, Saved& saved) {
+    return experts_.backward_input(plan.by_expert(arrived), saved.child(experts_.name()));
+  }
+
   // y, without the shared expert's part, which is `shared`. all_counts ("ep.counts"), kept as
   // "counts"; gather_rows, send ("ep.dispatch"), the shared expert, wait, the experts, send_back
   // ("ep.combine"), kept as "results"; combine_rows.
@@ -219,8 +252,7 @@ class MoeMlp : public Composite {
     RowsInFlight there =
         send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
     if (shared_ != nullptr) shared = run(*shared_, x, saved);
-    const Tensor made =
-        experts_.forward(plan.by_expert(there.wait()), plan.held, saved.child(experts_.name()));
+    const Tensor made = run_experts(there.wait(), plan, saved);
     const Tensor results = send_back(made, plan, "ep.combine").wait();
     saved.keep("results", results);
     return combine_rows(results, rows.assignment, routing.weight);
@@ -236,23 +268,10 @@ class MoeMlp : public Composite {
     if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
     if (axes_.border)
       axes_.border->tp().all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
-    const Tensor darrived =
-        experts_.backward_input(plan.by_expert(there.wait()), saved.child(experts_.name()));
+    const Tensor darrived = run_experts_back(there.wait(), plan, saved);
     RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
     dtokens = run_back(router_, d.dweight, saved);
     return gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
-  }
-
-  DispatchPlan planned(const Tensor& counts) const {
-    return dispatch_plan(counts.span<int64_t>(), axis_size(axes_.ep), axis_rank(axes_.ep));
-  }
-
-  // Rows sorted by expert leave for its rank; what held experts have made goes back.
-  RowsInFlight send(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
-    return {rows, plan.to, plan.from, axes_.ep, options_.comm.labelled(label)};
-  }
-  RowsInFlight send_back(const Tensor& rows, const DispatchPlan& plan, const char* label) const {
-    return {plan.by_rank(rows), plan.from, plan.to, axes_.ep, options_.comm.labelled(label)};
   }
 
   bool is_first_of_tp() const { return !axes_.border || axes_.border->tp().rank() == 0; }
@@ -307,13 +326,15 @@ inline Transformer serial_model(const TransformerConfig& config, Where where = W
 
 // Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
 // all others over `data`, all ranks with other tokens.
+inline void reduce_moe_gradient(Parameter& parameter, const Communicator& copies,
+                                const Communicator& data) {
+  const Communicator& over = is_expert_parameter(parameter) ? copies : data;
+  if (axis_size(over) > 1)
+    over.all_reduce(parameter.gradient(), ReduceOp::sum, {.label = "ep.gradients"});
+}
 inline void reduce_moe_gradients(const std::vector<ParameterPtr>& parameters,
                                  const Communicator& copies, const Communicator& data) {
-  for (const ParameterPtr& each : parameters) {
-    const Communicator& over = is_expert_parameter(*each) ? copies : data;
-    if (axis_size(over) > 1)
-      over.all_reduce(each->gradient(), ReduceOp::sum, {.label = "ep.gradients"});
-  }
+  for (const ParameterPtr& each : parameters) reduce_moe_gradient(*each, copies, data);
 }
 
 }  // namespace yotta

@@ -268,7 +268,8 @@ class Pipeline {
       fail(Where::current(),
            "{} made {}, but {} {} flows between stages: does stage {} have its first layer? (with "
            "more stages than layers some have none)",
-           str(a), data.describe(), str(microbatch.between), name(microbatch.dtype), a.stage);
+           str(a), data.describe(), yotta::str(microbatch.between), name(microbatch.dtype),
+           a.stage);
     messages_->send(a, std::move(data));
   }
 
