@@ -5,7 +5,6 @@
 #include "yotta/model/impl/loader.ipp"
 #include "yotta/model/impl/microbatch.ipp"
 #include "yotta/model/impl/named_tensor.ipp"
-#include "yotta/model/impl/nd_groups.ipp"
 #include "yotta/model/impl/nd_parallel.ipp"
 #include "yotta/model/impl/nearest.ipp"
 #include "yotta/model/impl/pipelined.ipp"

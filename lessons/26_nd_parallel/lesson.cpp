@@ -7,10 +7,10 @@
 
 #include "course/shared/lesson.hpp"
 #include "course/shared/mesh_picture.hpp"
-#include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/llama3_rows.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
 

@@ -15,23 +15,11 @@
 #include "yotta/model/microbatch.hpp"
 #include "yotta/nn/loss.hpp"
 #include "yotta/nn/transformer_config.hpp"
-#include "yotta/parallel/nd_options.hpp"
 #include "yotta/parallel/pipeline.hpp"
+#include "yotta/parallel/pipeline_kinds.hpp"
+#include "yotta/parallel/stage_entries.hpp"
 
 namespace yotta {
-
-// The entries of the transformer's stack, [first, last), that stage `stage` of `stages` has.
-constexpr StageLayers stage_entries(const TransformerConfig& config, int stages, int stage,
-                                    bool ends_count = false) {
-  if (ends_count) return layers_of_stage(config.layers + 2, stages, stage);
-  const StageLayers blocks = layers_of_stage(config.layers, stages, stage);
-  return {stage == 0 ? 0 : blocks.first + 1,
-          stage + 1 == stages ? config.layers + 2 : blocks.last + 1};
-}
-
-// The layers of a stage with activation checkpointing of its blocks: not of embedding or head.
-std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options, int stages,
-                                         int stage);
 
 // For planning: seconds of a block's F, I and W, up to one factor, by its matmuls (Qi et al., table
 // 1, for GPT): C the width, T the tokens of a sequence.

@@ -13,8 +13,8 @@
 //     one batch of 8   sum of 8 / 8   three of 3, 3, 2   sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
 //
 // Memory: one microbatch's Saved at a time. FLOPs: 6 per weight and token, and attention
-// (config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop the run before
-// the weights change.
+// (nn/transformer_config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop
+// the run before the weights change.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // The loss of a model that ends in logits, and the gradient with which its backward pass begins.
 //
-//     logits (B, T, V), targets (B, T) ──> loss, a number       scale = 1 / tokens of the whole batch
+//     logits (B, T, V), targets (B, T) ──> loss, a number     scale = 1 / tokens of the whole batch
 //                                      └─> dlogits (B, T, V)    they take the logits' place
 //
 // A trainer takes it as a function: where the logits are not whole, another one computes the loss

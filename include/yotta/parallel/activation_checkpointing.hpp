@@ -19,8 +19,9 @@
 //                          of the order of n^2 / k more forwards          Replay(restart_schedule)
 //     the best possible    s checkpoints, one Saved, fewest forwards      Replay(revolve_schedule)
 // "Full" recomputation in papers is C = 1: of each layer only x stays. "Selective" drops only
-// attention's (T, T) arrays: much memory for few FLOPs; it replaces attention's core. "Pointwise" drops what no matrix product
-// has made, the outputs of norms and activations. They are made again without a message.
+// attention's (T, T) arrays: much memory for few FLOPs; it stands around attention's core.
+// "Pointwise" drops what no matrix product has made, the outputs of norms and activations. They are
+// made again without a message.
 //
 // Contract: backward_input of what is run again does both halves, I and W, layer by layer, so that
 // nothing computed again outlives the call; its backward_weight has nothing left to do.
@@ -111,8 +112,8 @@ inline void recompute_attention(Layers layers) {
 }
 
 // Drops, after a block's forward, what its norms give to their readers and what the activation
-// gives to mlp.down; and makes it again, before its backward_input, from what has stayed. In a block
-// of Llama 3 405B that is 10 bytes of 32 for each number of x.
+// gives to mlp.down; and makes it again, before its backward_input, from what has stayed. In a
+// block of Llama 3 405B that is 10 bytes of 32 for each number of x.
 inline void drop_pointwise(Block& block, Saved& saved) {
   const auto drop = [](const Readers& readers, Saved& own) {
     for (Saved* each : readers.keeping_x(own)) each->take("x");

@@ -308,7 +308,7 @@ inline MoeOptions moe_options(const TransformerConfig& c) {
   return options;
 }
 
-// Puts what the configuration says in the place of each block's MLP: a mixture, as this rank has it.
+// Puts what the configuration says in the place of each block's MLP: a mixture, as the rank has it.
 inline void mix_experts(Transformer& model, const MoeAxes& axes = {}) {
   const TransformerConfig& c = model.config();
   for (Block* block : model.blocks())

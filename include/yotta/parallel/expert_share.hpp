@@ -37,7 +37,7 @@ namespace yotta {
 struct MoeAxes {
   Communicator ep = {};
   Communicator routed = {};  // ranks with other tokens of a microbatch, in order; empty: ep's
-  // Of tensor parallelism: each expert's hidden numbers are cut; a SequenceBorder shares the tokens.
+  // Of tensor parallelism: each expert's hidden numbers are cut; SequenceBorder shares the tokens.
   BorderPtr border = {};
 
   const Communicator& all_routed() const { return routed.is_member() ? routed : ep; }

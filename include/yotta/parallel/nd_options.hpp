@@ -7,7 +7,7 @@
 //     dp, ep       ddp, naive_gradients or zero
 //     every axis   checkpoint, checkpoint_blocks
 //
-// Defaults are the plain form of each. layout_rules.hpp says what does not go together.
+// Defaults are the plain form of each; model/layout_rules.hpp says what does not go together.
 #pragma once
 
 #include "yotta/nn/transformer_config.hpp"

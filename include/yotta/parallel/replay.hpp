@@ -1,5 +1,5 @@
-// Replay: a slice of layers that is reversed by a schedule (revolve.hpp), with as few checkpoints as
-// there is room for.
+// Replay: a slice of layers that is reversed by a schedule (revolve.hpp), with as few checkpoints
+// as there is room for.
 //
 //     keep     what flows into the next layer becomes a checkpoint
 //     restore  a checkpoint flows again

@@ -284,7 +284,7 @@ inline void sequence_parallel(TokenEmbedding& embedding, const SequenceBorderPtr
         std::make_unique<SequencePositions>(std::move(*embedding.positions), border);
 }
 
-// A whole model, or a slice, after tensor_parallel(model, tp). T: tokens of a sequence, on this rank.
+// A whole model, or a slice, after tensor_parallel(model, tp). T: tokens of a sequence, as here.
 inline void sequence_parallel(Transformer& model, const Communicator& tp, int64_t T,
                               bool keeps_gathered = false) {
   const auto border = std::make_shared<SequenceBorder>(tp, T, keeps_gathered);

@@ -71,7 +71,7 @@ inline void count_copies(Layers layers, const Communicator& tp) {
     if (each->range.is_whole()) each->copies = tp.size();
 }
 
-// A transformer, or a slice of one, all of whose layers are cut. Experts (lesson 25) cut themselves.
+// All layers of a transformer, or of a slice of one. Experts (lesson 25) cut themselves.
 inline void tensor_parallel(Transformer& model, const Communicator& tp,
                             Where where = Where::current()) {
   expect_divides(model.config(), tp.size(), where);

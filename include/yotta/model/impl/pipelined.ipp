@@ -7,14 +7,6 @@
 
 namespace yotta {
 
-YOTTA_INLINE std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options,
-                                                      int stages, int stage) {
-  const int64_t first = stage == 0 ? 1 : 0, most = options.checkpoint_blocks;
-  int64_t last = std::ssize(layers) - (stage + 1 == stages ? 1 : 0);
-  if (most >= 0 && first + most < last) last = first + most;
-  return checkpointed(layers, options.checkpoint, first, last);
-}
-
 YOTTA_INLINE PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
                                           const BatchPosition& position,
                                           std::span<const Microbatch> batches, int64_t tokens,

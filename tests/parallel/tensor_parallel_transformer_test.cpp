@@ -2,7 +2,7 @@
 // logits, losses, every gradient, and the weights after three steps of AdamW.
 #include <doctest/doctest.h>
 
-#include "model/tensor_parallel_runs.hpp"
+#include "parallel/tensor_parallel_runs.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/mesh.hpp"
@@ -104,8 +104,8 @@ TEST_CASE("what does not divide is refused at the caller's line, with the neares
     });
   };
   check_says(error(3),
-             {"transformer_parallel_test.cpp", "over 3 ranks", "8 heads are not divisible by 3",
-              "The nearest that works for this model: tp 2"});
+             {"tensor_parallel_transformer_test.cpp", "over 3 ranks",
+              "8 heads are not divisible by 3", "The nearest that works for this model: tp 2"});
   config.vocabulary = 25;
   expect_divides(config, 2);  // padded
   config.vocabulary = 3;

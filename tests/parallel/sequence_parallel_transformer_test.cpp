@@ -3,7 +3,7 @@
 // ranks divide neither.
 #include <doctest/doctest.h>
 
-#include "model/tensor_parallel_runs.hpp"
+#include "parallel/tensor_parallel_runs.hpp"
 #include "support/message_of.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"

@@ -1,6 +1,6 @@
 // The table of gradients, held to the gradients themselves: each rank's, before anything is
 // reduced.
-#include "yotta/model/gradient_groups.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 #include <doctest/doctest.h>
 

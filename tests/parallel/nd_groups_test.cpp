@@ -1,4 +1,4 @@
-#include "yotta/model/nd_groups.hpp"
+#include "yotta/parallel/nd_groups.hpp"
 
 #include <doctest/doctest.h>
 
