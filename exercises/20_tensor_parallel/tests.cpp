@@ -313,19 +313,21 @@ TEST_CASE("20.6: attention cut: whole heads, y, dx and every gradient") {
           const std::vector<ParameterPtr> own = parameters_of(attention);
           solution.cut_attention(attention, tp);
           const Outcome out = forward_backward(attention, x, dy);
-          const std::string place = fmt::format("on rank {} of {}", tp.rank(), p);
-          const Verdict verdict = compare(out.y, expected.y, 1e-12, {.what = "y " + place});
+          const std::string rank = fmt::format("on rank {} of {}", tp.rank(), p);
+          Clues clues;
+          clues.what = "y " + rank;
+          const Verdict verdict = compare(out.y, expected.y, 1e-12, clues);
           if (!verdict && dropout > 0)
             fail(Where::current(),
                  "differs only with dropout of the probabilities: a head's mask is that of its "
                  "number in the whole layer, first_head and on of all_heads\n    {}",
                  verdict.text);
           expect(verdict);
-          expect_equal(out.dx, expected.dx, "dx " + place, p);
+          expect_equal(out.dx, expected.dx, "dx " + rank, p);
           for (size_t i = 0; i < own.size(); ++i) {
             Tensor part = own[i]->grad.clone();
             take_shard(whole[i]->grad, own[i]->range, part);
-            expect_equal(own[i]->grad, part, "the gradient of " + own[i]->name + " " + place, p);
+            expect_equal(own[i]->grad, part, "the gradient of " + own[i]->name + " " + rank, p);
           }
         });
     }
