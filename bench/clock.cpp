@@ -26,8 +26,8 @@
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
 
 namespace {

@@ -10,8 +10,8 @@
 #include "bench.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/model/width_scaling.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/plan/mfu.hpp"
 
 namespace yotta::bench {

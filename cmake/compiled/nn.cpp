@@ -13,3 +13,4 @@
 #include "yotta/nn/impl/rope.ipp"
 #include "yotta/nn/impl/sgd.ipp"
 #include "yotta/nn/impl/softmax.ipp"
+#include "yotta/nn/impl/transformer_config.ipp"

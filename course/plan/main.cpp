@@ -11,7 +11,7 @@
 #include "course/shared/planner_picture.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
-#include "yotta/model/gradient_groups.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 #include "yotta/plan/launch_options.hpp"
 
 using namespace yotta;

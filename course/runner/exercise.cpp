@@ -265,7 +265,12 @@ std::vector<std::string> Exercise::sources() const {
 std::string Exercise::page_text() const {
   std::vector<std::string> texts;
   for (const std::string& path : sources()) texts.push_back(read_text(path));
-  return one_text(texts);
+  std::string text = one_text(texts);
+  for (const std::string& header : headers) {  // what the text holds is not included once more
+    const std::string line = fmt::format("#include \"yotta/{}\"\n", header);
+    if (const size_t at = text.find(line); at != std::string::npos) text.erase(at, line.size());
+  }
+  return text;
 }
 std::string Exercise::library_text() const {
   try {

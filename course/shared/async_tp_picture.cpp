@@ -6,7 +6,6 @@
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/nn/linear_ops.hpp"
-#include "yotta/parallel/async_tp.hpp"
 
 namespace yotta {
 

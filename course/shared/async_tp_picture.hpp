@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "yotta/comm/mesh.hpp"
 #include "yotta/machine/trace.hpp"
+#include "yotta/parallel/async_tp.hpp"
 
 namespace yotta {
 

@@ -4,7 +4,7 @@
 
 #include "course/shared/console.hpp"
 #include "course/shared/svg.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 namespace yotta {
 

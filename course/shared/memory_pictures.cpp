@@ -9,8 +9,8 @@
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/diagnose.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/fsdp.hpp"
 
@@ -309,7 +309,7 @@ CheckpointRun checkpoint_run(const std::string& name, const CheckpointOptions& o
     const Microbatch batch = tokens();
     Saved saved({17, 0, 0, 0, true});
     Tensor dlogits;
-    loss_of(forward(layers, batch.inputs, saved), batch, 1 / 128.0, &dlogits);
+    loss_of(forward(layers, batch.inputs, saved), batch.targets, 1 / 128.0, &dlogits);
     backward(layers, std::move(dlogits), saved);
     run.seconds = watch.look();
   });

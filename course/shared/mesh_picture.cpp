@@ -5,7 +5,7 @@
 
 #include "course/shared/svg.hpp"
 #include "yotta/machine/chip.hpp"
-#include "yotta/model/gradient_groups.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 namespace yotta {
 

@@ -187,14 +187,14 @@ SequenceParallelShare sequence_parallel_share(int rank) {
   };
   share.gathered = sent([&](Communicator& tp) {
     const int64_t held = tokens_held(T, tp);
-    GatherFromSequenceParallel(tp, {T}).forward(Tensor::zeros({held, C}, DType::f64));
+    SequenceBorder(tp, T).enter(Tensor::zeros({held, C}, DType::f64));
     if (tp.rank() == rank) share.tokens = held, share.first_token = chunk_begin(T, ranks, rank);
   });
   share.scattered = sent([](Communicator& tp) {
-    ReduceScatterToSequenceParallel(tp, {T}).forward(Tensor::zeros({1, T, C}, DType::f64));
+    SequenceBorder(tp, T).leave(Tensor::zeros({1, T, C}, DType::f64));
   });
   share.reduced = sent([](Communicator& tp) {
-    ReduceFromTensorParallel(tp).forward(Tensor::zeros({1, T, C}, DType::f64));
+    Border(tp).leave(Tensor::zeros({1, T, C}, DType::f64));
   });
   return share;
 }

@@ -145,14 +145,15 @@ std::string legend(double y) {
 TensorParallelShare tensor_parallel_share(int rank) {
   TensorParallelShare share;
   const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-    Mlp mlp("mlp", {MlpKind::gelu, C, F, false}, {1, DType::f64}, tp);
+    Mlp mlp("mlp", {MlpKind::gelu, C, F, false}, {1, DType::f64});
+    tensor_parallel(mlp, std::make_shared<Border>(tp));
     Saved saved;
     const Tensor x = Tensor::zeros({N, C}, DType::f64);
     mlp.backward_input(mlp.forward(x, saved), saved);
     if (tp.rank() != rank) return;
-    const LinearOptions A = cut_by_columns({C, F, false}, tp, "up");
-    const LinearOptions B = cut_by_rows({F, C, false}, tp, "down");
-    share = {A.first_output, A.outputs, B.first_input, B.inputs, 0, 0};
+    const ShardRange A = (*mlp.in)[0].weight_parameter().range;  // outputs, inputs
+    const ShardRange B = mlp.down->weight_parameter().range;
+    share = {A.first_row, A.rows, B.first_column, B.columns, 0, 0};
   });
   const Ledger& ledger = reports[static_cast<size_t>(rank)].ledger();
   const auto numbers = [&](const char* label) {

@@ -24,9 +24,9 @@
 #include "yotta/model/loader.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/rerouted_model.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/ema.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
 #include "yotta/plan/mfu.hpp"
 
 namespace yotta {
@@ -198,7 +198,7 @@ std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
   const DeviceScope host(Device::cpu);
   TransformerConfig model = plan.model;
   if (model.dtype == DType::bf16) model.dtype = DType::f32;
-  const Transformer whole(model);
+  const Transformer whole = serial_model(model);
   std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
   load_weights(folder, model, weights);
   return weights;

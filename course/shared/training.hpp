@@ -12,8 +12,8 @@
 #include "course/shared/surviving.hpp"
 #include "course/shared/timelines.hpp"
 #include "yotta/comm/mesh.hpp"
-#include "yotta/model/config.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

@@ -1,7 +1,7 @@
 // What a model would need on a real cluster: the planner's answer, for the end of the tour.
 #pragma once
 
-#include "yotta/model/config.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

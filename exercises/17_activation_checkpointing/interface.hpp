@@ -2,7 +2,7 @@
 #pragma once
 
 #include "yotta/core/exercise.hpp"
-#include "yotta/nn/layer.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/revolve.hpp"
 
 namespace exercise {
@@ -13,7 +13,7 @@ struct Solution {
   // Entries [first, last) in slices of `every` layers each.
   std::vector<yotta::LayerPtr> (*checkpointed)(yotta::Layers stack, int64_t every, int64_t first,
                                                int64_t last);
-  yotta::LayerPtr (*attention_checkpoint)(yotta::Layers slice);
+  std::unique_ptr<yotta::AttentionCore> (*recomputed)(std::unique_ptr<yotta::AttentionCore> core);
   yotta::LayerPtr (*replay)(yotta::Layers slice, yotta::ReplayActions actions);
 };
 extern const Solution solution;

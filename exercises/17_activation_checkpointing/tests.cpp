@@ -305,47 +305,37 @@ TEST_CASE("17.4: each slice is a checkpoint: after forward its input is kept, an
 
 namespace {
 
-// Keeps what an attention layer keeps, with a mask of the probabilities or without, in the same
-// tree; computes nothing.
-class StandIn : public Layer {
+// Keeps what a core keeps, with a mask of the probabilities or without; computes nothing.
+class StandIn : public AttentionCore {
  public:
-  explicit StandIn(bool masks) : Layer("block"), masks_(masks) {}
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Saved& attention = saved.child("attention");
-    for (const char* slot : {"q", "k", "v", "probabilities"})
-      attention.keep(slot, Tensor::zeros({2}));
-    if (!masks_) return x;
-    attention.keep("mask", Tensor::zeros({2}));
-    attention.child("dropout").keep("mask", Tensor::zeros({2}));
-    saved.child("mlp").child("dropout").keep("mask", Tensor::zeros({2}));
-    return x;
+  explicit StandIn(bool masks) : masks_(masks) {}
+  Tensor forward(const Tensor& q, const Tensor&, const Tensor&, Saved& saved) override {
+    for (const char* slot : {"q", "k", "v", "probabilities"}) saved.keep(slot, Tensor::zeros({2}));
+    if (masks_) saved.keep("mask", Tensor::zeros({2}));
+    return q;
   }
-  Tensor backward_input(const Tensor& dy, Saved&) override { return dy; }
-  void backward_weight(Saved&) override {}
-  void add_parameters(std::vector<ParameterPtr>&) override {}
+  AttentionGradients backward(const Tensor& dout, Saved&) override { return {dout, dout, dout}; }
 
  private:
   bool masks_;
 };
 
-// Saved of a StandIn that ran in an attention checkpoint.
+// The Saved of attention after its core's forward; its output's dropout has kept a mask, too.
 Saved after_stand_in(bool masks) {
-  std::vector<LayerPtr> layers;
-  layers.push_back(std::make_unique<StandIn>(masks));
   Saved saved(place);
-  solution.attention_checkpoint(layers)->forward(input(), saved);
+  saved.child("dropout").keep("mask", Tensor::zeros({2}));
+  const Tensor q = Tensor::zeros({1, 1, 1, 1});
+  solution.recomputed(std::make_unique<StandIn>(masks))->forward(q, q, q, saved);
   return saved;
 }
 
 }  // namespace
 
 TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else") {
-  Saved saved = after_stand_in(true);
-  Saved& block = saved.child("block");
-  Saved& attention = block.child("attention");
+  Saved attention = after_stand_in(true);
   expect(!attention.has("probabilities"), "the probabilities are still kept");
   expect(!attention.has("mask"), "the probabilities' mask is still kept");
-  expect(attention.child("dropout").has("mask") && block.child("mlp").child("dropout").has("mask"),
+  expect(attention.child("dropout").has("mask"),
          "the mask of a dropout layer is gone: only the one beside \"probabilities\" can be made "
          "again, by attention");
   for (const char* slot : {"q", "k", "v"})
@@ -354,8 +344,7 @@ TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else"
 
 TEST_CASE("17.5: without dropout there is no mask to drop") {
   const std::string text = exercise::error_of([] {
-    Saved saved = after_stand_in(false);
-    expect(!saved.child("block").child("attention").has("probabilities"),
+    expect(!after_stand_in(false).has("probabilities"),
            "attention without dropout: the probabilities are still kept");
   });
   expect(text.empty(),

@@ -7,36 +7,28 @@
 namespace {
 
 namespace student = yotta::student;
+using yotta::Communicator;
+using yotta::Tensor;
 
-yotta::Tensor f_backward(yotta::Tensor dx, const yotta::Communicator& tp) {
-  return student::CopyToTensorParallel(tp).backward(std::move(dx));
+Tensor f_backward(Tensor dx, const Communicator& tp) {
+  return student::Border(tp).enter_back(std::move(dx));
 }
-yotta::Tensor g_forward(yotta::Tensor y, const yotta::Communicator& tp) {
-  return student::ReduceFromTensorParallel(tp).forward(std::move(y));
+Tensor g_forward(Tensor y, const Communicator& tp) {
+  return student::Border(tp).leave(std::move(y));
 }
-
-template <class Kind>
-yotta::LayerPtr make_linear(const std::string& name, const yotta::LinearOptions& whole,
-                            const yotta::ParameterOptions& made, const yotta::Communicator& tp) {
-  return std::make_unique<Kind>(name, whole, made, tp);
+yotta::LayerPtr with_g(yotta::Linear&& cut, const Communicator& tp) {
+  return std::make_unique<student::RowParallelLinear>(std::move(cut),
+                                                      std::make_shared<student::Border>(tp));
 }
-
-yotta::LayerPtr make_mlp(const std::string& name, const exercise::MlpSizes& sizes,
-                         const yotta::ParameterOptions& made, const yotta::Communicator& tp) {
-  const auto kind = sizes.swiglu ? student::MlpKind::swiglu : student::MlpKind::gelu;
-  return std::make_unique<student::Mlp>(
-      name,
-      student::MlpOptions{kind, sizes.width, sizes.hidden, sizes.bias, sizes.dropout,
-                          yotta::normal(0.5), yotta::normal(0.5)},
-      made, tp);
+void cut_mlp(yotta::Mlp& mlp, const Communicator& tp) {
+  student::tensor_parallel(mlp, std::make_shared<student::Border>(tp));
+}
+void cut_attention(yotta::Attention& attention, const Communicator& tp) {
+  student::tensor_parallel(attention, std::make_shared<student::Border>(tp));
 }
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {student::cut_by_columns,
-                                               student::cut_by_rows,
-                                               f_backward,
-                                               g_forward,
-                                               make_linear<student::ColumnParallelLinear>,
-                                               make_linear<student::RowParallelLinear>,
-                                               make_mlp};
+const exercise::Solution exercise::solution = {
+    f_backward, g_forward,    student::cut_by_columns, student::cut_by_rows, with_g,
+    cut_mlp,    cut_attention};

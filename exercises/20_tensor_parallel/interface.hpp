@@ -6,37 +6,22 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
-#include "yotta/nn/activations.hpp"
-#include "yotta/nn/dropout_layer.hpp"
-#include "yotta/nn/linear.hpp"
+#include "yotta/nn/transformer.hpp"
 
 namespace exercise {
 
-using yotta::LayerPtr;
-using yotta::LinearOptions;
-using yotta::ParameterOptions;
+using yotta::Communicator;
 using yotta::Tensor;
 
-struct MlpSizes {
-  bool swiglu = false;
-  int64_t width = 1, hidden = 1;
-  bool bias = true;
-  double dropout = 0;
-};
-
 struct Solution {
-  LinearOptions (*cut_by_columns)(const LinearOptions& whole, const yotta::Communicator& tp,
-                                  const std::string& layer);
-  LinearOptions (*cut_by_rows)(const LinearOptions& whole, const yotta::Communicator& tp,
-                               const std::string& layer);
-  Tensor (*f_backward)(Tensor dx, const yotta::Communicator& tp);
-  Tensor (*g_forward)(Tensor y, const yotta::Communicator& tp);
-  LayerPtr (*make_columns)(const std::string& name, const LinearOptions& whole,
-                           const ParameterOptions& made, const yotta::Communicator& tp);
-  LayerPtr (*make_rows)(const std::string& name, const LinearOptions& whole,
-                        const ParameterOptions& made, const yotta::Communicator& tp);
-  LayerPtr (*make_mlp)(const std::string& name, const MlpSizes& sizes, const ParameterOptions& made,
-                       const yotta::Communicator& tp);
+  Tensor (*f_backward)(Tensor dx, const Communicator& tp);
+  Tensor (*g_forward)(Tensor y, const Communicator& tp);
+  void (*cut_by_columns)(yotta::Linear& layer, const Communicator& tp);
+  void (*cut_by_rows)(yotta::Linear& layer, const Communicator& tp);
+  // A layer that cut_by_rows has cut, with g behind it.
+  yotta::LayerPtr (*with_g)(yotta::Linear&& cut, const Communicator& tp);
+  void (*cut_mlp)(yotta::Mlp& mlp, const Communicator& tp);
+  void (*cut_attention)(yotta::Attention& attention, const Communicator& tp);
 };
 extern const Solution solution;
 

@@ -62,7 +62,7 @@ void expect_whole(const Parameter& own, const Parameter& whole, int p, int rank)
   if (part.all_rows() != all.all_rows() || part.all_columns() != all.all_columns())
     fail(Where::current(),
          "{} on rank {} of {} says that the whole layer's is ({}, {}), and it is ({}, {}): "
-         "whole_outputs and whole_inputs are the numbers before the cut",
+         "the last two numbers of a ShardRange are those before the cut",
          own.name, rank, p, part.all_rows(), part.all_columns(), all.all_rows(), all.all_columns());
 }
 
@@ -79,8 +79,8 @@ void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<Parame
            rank, p, mine.describe(), part.rows * part.columns, all.describe());
     if (own[i]->range.is_whole() != part.is_whole())
       fail(Where::current(),
-           "{} on rank {} of {} takes itself for {}: whole_outputs and whole_inputs say how large "
-           "the whole layer is",
+           "{} on rank {} of {} takes itself for {}: the last two numbers of a ShardRange say how "
+           "large the whole layer is",
            own[i]->name, rank, p, part.is_whole() ? "a part" : "the whole");
     expect_whole(*own[i], *whole[i], p, rank);
     std::vector<Suspect> suspects;
@@ -107,88 +107,19 @@ Outcome forward_backward(Layer& layer, const Tensor& x, const Tensor& dy) {
   return out;
 }
 
-// act(x A) B, and its gradients, from layers of one rank.
-class SerialMlp {
- public:
-  explicit SerialMlp(const exercise::MlpSizes& sizes)
-      : sizes_(sizes),
-        gate_("m.gate", {sizes.width, sizes.hidden, sizes.bias, normal(0.5)}, in_f64),
-        up_("m.up", {sizes.width, sizes.hidden, sizes.bias, normal(0.5)}, in_f64),
-        down_("m.down", {sizes.hidden, sizes.width, sizes.bias, normal(0.5)}, in_f64),
-        dropout_("m.dropout", sizes.dropout) {
-    for (Layer* layer : layers())
-      for (const ParameterPtr& each : parameters_of(*layer)) whole.push_back(each);
-  }
-  Outcome operator()(const Tensor& x, const Tensor& dy) {
-    Saved saved(place);
-    const Tensor h = up_.forward(x, saved.child("up"));
-    const Tensor gate = sizes_.swiglu ? gate_.forward(x, saved.child("gate")) : Tensor();
-    const Tensor active = sizes_.swiglu ? swiglu(gate, h) : gelu(h);
-    Outcome out{
-        dropout_.forward(down_.forward(active, saved.child("down")), saved.child("dropout")), {}};
-    const Tensor dsum = dropout_.backward_input(dy, saved.child("dropout"));
-    const Tensor dactive = down_.backward_input(dsum, saved.child("down"));
-    if (sizes_.swiglu) {
-      const SwigluGradients d = swiglu_backward(dactive, gate, h);
-      dx_of_up = up_.backward_input(d.dup, saved.child("up"));
-      dx_of_gate = gate_.backward_input(d.dgate, saved.child("gate"));
-      out.dx = add(dx_of_up, dx_of_gate);
-      y_of_swapped = linear(swiglu(h, gate), whole.back()->value);
-      gate_.backward_weight(saved.child("gate"));
-    } else {
-      out.dx = up_.backward_input(gelu_backward(dactive, h), saved.child("up"));
-    }
-    up_.backward_weight(saved.child("up"));
-    down_.backward_weight(saved.child("down"));
-    return out;
-  }
-  // What comes out if A is cut by rows: act of each rank's part of the sum, added up afterwards.
-  Tensor rows_first(const Tensor& x, int p) const {
-    const Tensor A = whole[0]->value;  // (F, C): a row an output
-    Tensor active = Tensor::zeros({N, F}, DType::f64);
-    for (int r = 0; r < p; ++r) {
-      const int64_t held = C / p;
-      const Tensor x_r = own_columns(x, p, r);
-      const Tensor A_r = part_of_whole(A, {F, held, 0, r * held, F, C}, {F, held});
-      const Tensor h = r == 0 ? linear(x_r, A_r, whole[1]->value) : linear(x_r, A_r);
-      add_into(active, gelu(h));
-    }
-    return linear(active, whole[2]->value, whole[3]->value);
-  }
-
-  std::vector<ParameterPtr> whole;  // (gate,) up, down: weight and bias
-  // Of swiglu without biases, what mistakes would make: one of the two parts of dx; swiglu(h,
-  // gate).
-  Tensor dx_of_up, dx_of_gate, y_of_swapped;
-
- private:
-  std::vector<Layer*> layers() {
-    return sizes_.swiglu ? std::vector<Layer*>{&gate_, &up_, &down_}
-                         : std::vector<Layer*>{&up_, &down_};
-  }
-  exercise::MlpSizes sizes_;
-  Linear gate_, up_, down_;
-  Dropout dropout_;
-};
-
-// Without tensor parallelism there is no group at all: what goes in comes out.
-void expect_alone(Tensor (*f_or_g)(Tensor, const Communicator&), const char* what) {
-  const Tensor x = numbers({N, C}, "alone");
-  Tensor y;
-  const std::string text = exercise::error_of([&] { y = f_or_g(x.clone(), Communicator{}); });
-  expect(text.empty(),
-         fmt::format("{} without a group, an axis that nothing is split over: {}. Send only if "
-                     "axis_size(tp_) is more than 1",
-                     what, text));
-  expect_equal(y, x, fmt::format("{} without a group", what), 1);
+// An MLP of one rank, its gradients, and what mistakes make of it.
+MlpOptions mlp_options_of(MlpKind kind, double dropout = 0) {
+  return {kind, C, F, kind == MlpKind::gelu, dropout, normal(0.5), normal(0.5)};
 }
 
 // 10 outputs or inputs on 4 ranks: part_of must be asked.
 void expect_refused(const LinearOptions& whole, const char* what,
-                    LinearOptions (*cut)(const LinearOptions&, const Communicator&,
-                                         const std::string&)) {
+                    void (*cut)(Linear&, const Communicator&)) {
   try {
-    run(4, [&](const Communicator& tp) { cut(whole, tp, "layer"); });
+    run(4, [&](const Communicator& tp) {
+      Linear layer("layer", whole);
+      cut(layer, tp);
+    });
     expect(false, fmt::format("10 {} on 4 ranks were accepted, and two of them are on no rank; "
                               "part_of(...) refuses them",
                               what));
@@ -247,11 +178,6 @@ TEST_CASE("20.1: what f sends is labelled") {
                "tp.backward");
 }
 
-TEST_CASE("20.1: without a group f's backward sends nothing: there is nobody to send to") {
-  expect_alone(solution.f_backward, "f's backward");
-  CHECK(true);  // nothing was thrown
-}
-
 TEST_CASE("20.2: g adds up the ranks' parts") {
   for (const int p : {1, 2, 3, 4})
     run(p, [&](const Communicator& tp) {
@@ -276,26 +202,14 @@ TEST_CASE("20.2: what g sends is labelled") {
                "tp.forward");
 }
 
-TEST_CASE("20.2: without a group g's forward sends nothing: there is nobody to send to") {
-  expect_alone(solution.g_forward, "g's forward");
-  CHECK(true);  // nothing was thrown
-}
-
 TEST_CASE("20.3: the ranks' columns are the whole matrix's, each once") {
   const LinearOptions whole{C, F, true, normal(0.5)};
   for (const int p : {1, 2, 3, 4})
     run(p, [&](const Communicator& tp) {
-      const LinearOptions part = solution.cut_by_columns(whole, tp, "up");
-      if (part.inputs != C || part.outputs != F / p)
-        fail(
-            Where::current(),
-            "a cut by columns keeps all {} inputs and takes {} of {} outputs on {} ranks; this one "
-            "has {} inputs and {} outputs",
-            C, F / p, F, p, part.inputs, part.outputs);
-      Linear serial("up", whole, in_f64);
-      const LayerPtr own = solution.make_columns("up", whole, in_f64, tp);
-      expect_parts(parameters_of(*own), parameters_of(serial), &Parameter::value, "values", p,
-                   tp.rank());
+      Linear serial("up", whole, in_f64), own("up", whole, in_f64);
+      const std::vector<ParameterPtr> all = parameters_of(serial), parts = parameters_of(own);
+      solution.cut_by_columns(own, tp);
+      expect_parts(parts, all, &Parameter::value, "values", p, tp.rank());
     });
   expect_refused({C, 10}, "outputs", solution.cut_by_columns);
 }
@@ -312,15 +226,10 @@ TEST_CASE("20.4: rows: every rank's part of the sum, and the bias once") {
   const Outcome expected = forward_backward(serial, h, dy);
   for (const int p : {1, 2, 3, 4})
     run(p, [&](const Communicator& tp) {
-      const LinearOptions part = solution.cut_by_rows(whole, tp, "down");
-      if (part.inputs != F / p || part.outputs != C)
-        fail(Where::current(),
-             "a cut by rows takes {} of {} inputs on {} ranks and keeps all {} outputs; this one "
-             "has "
-             "{} inputs and {} outputs",
-             F / p, F, p, C, part.inputs, part.outputs);
-      const LayerPtr layer = solution.make_rows("down", whole, in_f64, tp);
-      const std::vector<ParameterPtr> own = parameters_of(*layer);
+      Linear cut("down", whole, in_f64);
+      const std::vector<ParameterPtr> own = parameters_of(cut);
+      solution.cut_by_rows(cut, tp);
+      const LayerPtr layer = solution.with_g(std::move(cut), tp);
       expect_parts(own, all, &Parameter::value, "values", p, tp.rank());
       const Outcome out = forward_backward(*layer, own_columns(h, p, tp.rank()), dy);
       Tensor extra = expected.y.clone(), none = expected.y.clone();
@@ -344,133 +253,101 @@ TEST_CASE("20.4: rows: every rank's part of the sum, and the bias once") {
   CHECK(true);  // nothing was thrown
 }
 
-TEST_CASE("20.5: the MLP's output is the serial one, with one all_reduce") {
+TEST_CASE("20.5: the MLP cut: y, dx and every gradient, with one all_reduce each way") {
   const Tensor x = numbers({N, C}, "x"), dy = numbers({N, C}, "dy");
-  for (const exercise::MlpSizes& sizes :
-       {exercise::MlpSizes{false, C, F, true}, exercise::MlpSizes{true, C, F, false}}) {
-    SerialMlp serial(sizes);
-    const Tensor expected = serial(x, dy).y;
+  for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu}) {
+    const MlpOptions options = mlp_options_of(kind);
+    Mlp serial("m", options, in_f64);
+    const std::vector<ParameterPtr> whole = parameters_of(serial);
+    const Outcome expected = forward_backward(serial, x, dy);
     for (const int p : {2, 1, 3, 4}) {
+      std::vector<Outcome> made(static_cast<size_t>(p));
       const auto reports = run(p, [&](const Communicator& tp) {
-        const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
-        parameters_of(*mlp);
-        std::vector<Suspect> suspects;
-        if (p > 1 && !sizes.swiglu)
-          suspects.push_back(
-              {"what parts of sums give, and gelu(a) + gelu(b) is not gelu(a + b): the "
-               "first matrix is cut by columns, so that each rank has whole sums before "
-               "the activation",
-               serial.rows_first(x, p).values()});
-        if (sizes.swiglu)
-          suspects.push_back(
-              {"what swiglu(h, gate) gives: the gate's output comes first, swiglu(gate, h)",
-               serial.y_of_swapped.values()});
-        Saved saved(place);
-        expect_equal(mlp->forward(x, saved), expected,
-                     fmt::format("{} MLP, y on rank {} of {}", sizes.swiglu ? "swiglu" : "gelu",
-                                 tp.rank(), p),
-                     p, suspects);
+        Mlp mlp("m", options, in_f64);
+        const std::vector<ParameterPtr> own = parameters_of(mlp);
+        solution.cut_mlp(mlp, tp);
+        expect_parts(own, whole, &Parameter::value, "values", p, tp.rank());
+        made[static_cast<size_t>(tp.rank())] = forward_backward(mlp, x, dy);
+        expect_parts(own, whole, &Parameter::grad, "the gradient", p, tp.rank());
       });
-      if (p == 1) continue;
-      const double sent = all_reduces_sent(reports);
-      expect(
-          sent >= 1 - 1e-9 && sent <= 1 + 1e-9,
-          fmt::format("right, but {}: {} ranks sent {:.3g} times what one all_reduce of y sends. "
-                      "Between the two matrices nothing needs to be sent, since rank r's rows of B "
-                      "want just the numbers that its columns of A have made",
-                      sent > 1 ? "two collectives" : "no collective", p, sent));
-    }
-  }
-}
-
-// The library's forward keeps no more than backward needs.
-TEST_CASE("20.5: what the way back needs is kept") {
-  const Tensor x = numbers({N, C}, "x");
-  for (const bool swiglu : {false, true})
-    run(2, [&](const Communicator& tp) {
-      const MlpOptions options{swiglu ? MlpKind::swiglu : MlpKind::gelu, C, F};
-      Saved kept(place), needed(place);
-      solution.make_mlp("m", {swiglu, C, F, true}, in_f64, tp)->forward(x, kept);
-      Mlp("m", options, in_f64, tp).forward(x, needed);
-      const int64_t missing = needed.bytes() - kept.bytes(), of_h = 8 * N * F / 2;
-      if (missing > 0)
-        fail(Where::current(), "{} MLP: forward keeps {} bytes, and the way back needs {}. {}",
-             swiglu ? "swiglu" : "gelu", kept.bytes(), needed.bytes(),
-             missing == of_h ? "As many as h, or gate's output, has: saved.keep(\"h\", h)"
-                             : "h and gate's output are kept with saved.keep(\"h\", h)");
-    });
-  CHECK(true);  // nothing was thrown
-}
-
-TEST_CASE("20.6: dx and every gradient are the serial ones, with one all_reduce more") {
-  const Tensor x = numbers({N, C}, "x"), dy = numbers({N, C}, "dy");
-  for (const exercise::MlpSizes& sizes :
-       {exercise::MlpSizes{false, C, F, true}, exercise::MlpSizes{true, C, F, false}}) {
-    SerialMlp serial(sizes);
-    const Outcome expected = serial(x, dy);
-    for (const int p : {1, 2, 3, 4}) {
-      std::vector<Numbers> parts(static_cast<size_t>(p));
-      std::vector<Tensor> dx(static_cast<size_t>(p));
-      const auto reports = run(p, [&](const Communicator& tp) {
-        const auto r = static_cast<size_t>(tp.rank());
-        const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
-        const std::vector<ParameterPtr> own = parameters_of(*mlp);
-        dx[r] = forward_backward(*mlp, x, dy).dx;
-        if (!dx[r].defined()) fail(Where::current(), "backward_input returned an undefined tensor");
-        parts[r] = dx[r].values();
-        expect_parts(own, serial.whole, &Parameter::grad, "the gradient", p, tp.rank());
-      });
-      Numbers sum(parts[0].size());
-      for (const Numbers& part : parts)
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
-      const bool unreduced = p > 1 && compare(sum, expected.dx.values(), 1e-12).equal;
-      expect(!unreduced,
+      Tensor y = Tensor::zeros({N, C}, DType::f64), dx = Tensor::zeros({N, C}, DType::f64);
+      for (const Outcome& each : made) add_into(y, each.y), add_into(dx, each.dx);
+      const auto adds_up = [&](const Tensor& sum, const Tensor& whole_sum) {
+        return p > 1 && compare(sum, whole_sum, 1e-12).equal;
+      };
+      expect(!adds_up(y, expected.y),
+             "each rank's y is its own part of every sum, and nobody added them up: g stands "
+             "behind down, a RowParallelLinear");
+      expect(!adds_up(dx, expected.dx),
              "each rank's dx is its own part, not reduced: the sum over ranks equals the serial "
-             "dx. f's "
-             "backward belongs at the end of backward_input");
+             "dx. f stands in front of what reads x, a ColumnParallel");
       for (int r = 0; r < p; ++r) {
-        Clues clues;
-        clues.what = fmt::format("dx on rank {} of {}", r, p);
-        clues.ranks = p;
-        if (sizes.swiglu)
-          clues.suspects = {
-              {"what gate gives alone: up has begun dx, and add_backward_input adds gate's part",
-               serial.dx_of_gate.values()},
-              {"what up gives alone: gate has read x too, and adds its part",
-               serial.dx_of_up.values()}};
-        expect(compare(parts[static_cast<size_t>(r)], expected.dx.values(), 1e-12, clues));
+        const Outcome& of_rank = made[static_cast<size_t>(r)];
+        expect_equal(of_rank.y, expected.y, fmt::format("y on rank {} of {}", r, p), p);
+        expect_equal(of_rank.dx, expected.dx, fmt::format("dx on rank {} of {}", r, p), p);
       }
       const double sent = p > 1 ? all_reduces_sent(reports) : 2;
       expect(sent >= 2 - 1e-9 && sent <= 2 + 1e-9,
              fmt::format(
                  "right, but forward and backward sent {:.3g} times what one all_reduce sends; "
-                 "2 are enough: with gate and up, one f after both have added to dx",
+                 "2 are enough: gate and up have one f, in front of both",
                  sent));
     }
   }
 }
 
-TEST_CASE("20.6: with dropout the gradients are the serial ones too") {
-  const Tensor x = numbers({1, N, C}, "x"), dy = numbers({1, N, C}, "dy");
-  for (const double dropout : {0.0, 0.3}) {
-    const exercise::MlpSizes sizes{false, C, F, true, dropout};
-    SerialMlp serial(sizes);
-    const Outcome expected = serial(x, dy);
-    for (const int p : {1, 2})
-      run(p, [&](const Communicator& tp) {
-        const LayerPtr mlp = solution.make_mlp("m", sizes, in_f64, tp);
-        parameters_of(*mlp);
-        Clues clues;
-        clues.what = fmt::format("dx on rank {} of {}", tp.rank(), p);
-        const Verdict verdict =
-            compare(forward_backward(*mlp, x, dy).dx, expected.dx, 1e-12, clues);
-        if (!verdict)
-          fail(Where::current(), "{}{}",
-               dropout > 0 ? "differs only with dropout: what goes back through down_ is dsum, the "
-                             "gradient before dropout, and not dy\n    "
-                           : "",
-               verdict.text);
-      });
-  }
+TEST_CASE("20.6: attention cut: whole heads, y, dx and every gradient") {
+  for (const AttentionKind kind : {AttentionKind::blockwise, AttentionKind::plain})
+    for (const double dropout : {0.0, 0.4}) {
+      if (dropout > 0 && kind == AttentionKind::blockwise) continue;
+      TransformerConfig c = gpt2_config(1, 24, 12, 8, 1);  // 12 heads: 2, 3 and 4 ranks
+      c.attention = kind, c.attention_dropout = dropout, c.deviation = 0.5;
+      c.dtype = DType::f64, c.seed = 1;
+      const Tensor x = numbers({2, N, 24}, "x"), dy = numbers({2, N, 24}, "dy");
+      Attention serial("a", c);
+      const std::vector<ParameterPtr> whole = parameters_of(serial);
+      const Outcome expected = forward_backward(serial, x, dy);
+      for (const int p : {1, 2, 3, 4})
+        run(p, [&](const Communicator& tp) {
+          Attention attention("a", c);
+          const std::vector<ParameterPtr> own = parameters_of(attention);
+          solution.cut_attention(attention, tp);
+          const Outcome out = forward_backward(attention, x, dy);
+          const std::string rank = fmt::format("on rank {} of {}", tp.rank(), p);
+          Clues clues;
+          clues.what = "y " + rank;
+          const Verdict verdict = compare(out.y, expected.y, 1e-12, clues);
+          if (!verdict && dropout > 0)
+            fail(Where::current(),
+                 "differs only with dropout of the probabilities: a head's mask is that of its "
+                 "number in the whole layer, first_head and on of all_heads\n    {}",
+                 verdict.text);
+          expect(verdict);
+          expect_equal(out.dx, expected.dx, "dx " + rank, p);
+          for (size_t i = 0; i < own.size(); ++i) {
+            Tensor part = own[i]->grad.clone();
+            take_shard(whole[i]->grad, own[i]->range, part);
+            expect_equal(own[i]->grad, part, "the gradient of " + own[i]->name + " " + rank, p);
+          }
+        });
+    }
   CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.6: half a head is refused, also one of keys") {
+  const TransformerConfig c = llama_config(1, 16, 8, 4, 2, 8, 1);  // 4 heads share 2 of keys
+  const auto said = [&](int ranks) {
+    return exercise::error_of([&] {
+      run(ranks, [&](const Communicator& tp) {
+        Attention attention("a", c);
+        solution.cut_attention(attention, tp);
+      });
+    });
+  };
+  expect(said(8).find("4 heads cannot be divided") != std::string::npos,
+         "4 heads on 8 ranks: part_of(c.heads, ...) refuses them. It said: " + said(8));
+  expect(said(4).find("2 key/value heads cannot be divided") != std::string::npos,
+         "2 key/value heads on 4 ranks were cut into halves: their width divides, they do not. "
+         "part_of(c.kv_heads, ...) refuses them. It said: " +
+             said(4));
 }

@@ -7,27 +7,30 @@
 namespace {
 
 namespace student = yotta::student;
-using exercise::SequenceCut;
 using yotta::Communicator;
 using yotta::Tensor;
 
-Tensor gather(const Tensor& x, const Communicator& tp, const SequenceCut& cut) {
-  return student::GatherFromSequenceParallel(tp, cut).forward(x);
+Tensor gather(const Tensor& x, const Communicator& tp, int64_t T) {
+  return student::SequenceBorder(tp, T).enter(x);
 }
-Tensor gather_backward(const Tensor& dx, const Communicator& tp, const SequenceCut& cut) {
-  return student::GatherFromSequenceParallel(tp, cut).backward(dx);
+Tensor gather_backward(const Tensor& dx, const Communicator& tp, int64_t T) {
+  return student::SequenceBorder(tp, T).enter_back(dx);
 }
-void drop_gathered(std::span<yotta::Layer* const> readers, const Tensor& x, yotta::Saved& saved,
-                   const Communicator& tp, const SequenceCut& cut) {
-  student::GatherFromSequenceParallel(tp, cut).drop_gathered(readers, x, saved);
+student::SequenceColumns columns(yotta::Readers&& readers, const Communicator& tp, int64_t T) {
+  return {std::move(readers), std::make_shared<student::SequenceBorder>(tp, T)};
 }
-void gather_again(std::span<yotta::Layer* const> readers, yotta::Saved& saved,
-                  const Communicator& tp, const SequenceCut& cut) {
-  student::GatherFromSequenceParallel(tp, cut).gather_again(readers, saved);
+void drop_gathered(yotta::Readers&& readers, const Tensor& x, yotta::Saved& saved,
+                   const Communicator& tp, int64_t T) {
+  columns(std::move(readers), tp, T).drop_gathered(x, saved);
+}
+void gather_again(yotta::Readers&& readers, yotta::Saved& saved, const Communicator& tp,
+                  int64_t T) {
+  columns(std::move(readers), tp, T).gather_again(saved);
 }
 yotta::LayerPtr make_dropout(const std::string& name, double probability, const Communicator& tp,
-                             const SequenceCut& cut) {
-  return std::make_unique<student::SequenceDropout>(name, probability, tp, cut);
+                             int64_t T) {
+  return std::make_unique<student::SequenceDropout>(
+      yotta::Dropout(name, probability), std::make_shared<student::SequenceBorder>(tp, T));
 }
 
 }  // namespace

@@ -3,10 +3,11 @@
 
 #include <functional>
 
-#include "yotta/comm/mesh.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/parallel/async_tp.hpp"
 
 namespace exercise {
 

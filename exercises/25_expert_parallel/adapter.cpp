@@ -15,9 +15,7 @@ using yotta::Tensor;
 void choose_backward(std::span<const double> s, std::span<const int32_t> expert,
                      std::span<const double> dweight, yotta::RouterScore score, bool renormalise,
                      std::span<double> ds) {
-  const bool softmax = score == yotta::RouterScore::softmax;
-  const auto same = softmax ? student::RouterScore::softmax : student::RouterScore::sigmoid;
-  student::choose_experts_backward<double>(s, expert, dweight, same, renormalise, ds);
+  student::choose_experts_backward<double>(s, expert, dweight, score, renormalise, ds);
 }
 float combine_bf16(float first, float second, float weight_of_second) {
   const yotta::bfloat16 rows[] = {yotta::bfloat16(first), yotta::bfloat16(second)};

@@ -642,7 +642,8 @@ std::string error_with_cut_tokens(int64_t shared, bool backward) {
   const Outcome expected = run_layer(serial, x, dy);
   return error_of([&] {
     run(2, [&](Communicator& tp) {
-      const LayerPtr layer = solution.make_layer(options, {.tp = tp, .sequence = SequenceCut{T}});
+      const LayerPtr layer =
+          solution.make_layer(options, {.border = std::make_shared<SequenceBorder>(tp, T)});
       const Outcome out = run_layer(*layer, own(x, tp), backward ? own(dy, tp) : Tensor());
       const std::string of = fmt::format(" on rank {} of 2 of tp", tp.rank());
       if (backward)
@@ -822,7 +823,7 @@ TEST_CASE("25.8: with tp, the router gets the whole gradient of its weights") {
   const Outcome expected = run_layer(serial, x, dy);
   const std::string error = error_of([&] {
     run(2, [&](Communicator& tp) {
-      const LayerPtr layer = solution.make_layer(options, {.tp = tp});
+      const LayerPtr layer = solution.make_layer(options, {.border = std::make_shared<Border>(tp)});
       const Outcome out = run_layer(*layer, x, dy);
       const char* const router = "mlp.router.weight";
       expect_equal(out.gradients.at(router), expected.gradients.at(router),

@@ -8,7 +8,6 @@
 #include "course/shared/block_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "course/shared/transformer_picture.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
@@ -16,6 +15,7 @@
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/nn/norm.hpp"
 #include "yotta/nn/rope.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 

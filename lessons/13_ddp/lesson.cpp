@@ -8,8 +8,8 @@
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
 
 using namespace yotta;

@@ -4,8 +4,8 @@
 #include "course/shared/lesson.hpp"
 #include "course/shared/memory_pictures.hpp"
 #include "yotta/model/diagnose.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 
@@ -102,7 +102,7 @@ Step train_step(Layers layers) {
   Step step;
   Saved saved({17, 0, 0, 0, true});
   Tensor dlogits;
-  step.loss = loss_of(forward(layers, batch.inputs, saved), batch, 1 / 128.0, &dlogits);
+  step.loss = loss_of(forward(layers, batch.inputs, saved), batch.targets, 1 / 128.0, &dlogits);
   backward(layers, std::move(dlogits), saved);
   step.counted.peak_bytes = rank.ledger.memory()->peak(MemoryKind::activations);
   step.counted.flops = rank.ledger.total_flops();
@@ -113,12 +113,13 @@ Step train_step(Layers layers) {
 
 void transformer(Lesson& lesson) {
   const TransformerConfig config = model_config();
-  const Transformer model(config);
+  const Transformer kept(config);
   lesson.section(
       fmt::format("A transformer of {} layers, plain attention, dropout", config.layers));
-  const Step plain = train_step(model.stack());
+  const Step plain = train_step(kept.stack());
   lesson.say("{:<22}{:>10}{:>18}{:>9}  {}", "", "loss", "peak activations", "FLOPs", "gradients");
   const auto row = [&](const std::string& name, const CheckpointOptions& options) {
+    const Transformer model(config);
     const std::vector<LayerPtr> layers = checkpointed(model.stack(), options, 1, config.layers + 1);
     const Step step = train_step(layers);
     const double memory = static_cast<double>(step.counted.peak_bytes) /

@@ -8,9 +8,9 @@
 #include "yotta/model/pipelined.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/pipeline_picture.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 

@@ -11,11 +11,11 @@
 #include "yotta/core/random.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 #include "yotta/parallel/vocab_parallel.hpp"
 
@@ -96,7 +96,8 @@ void costs(Lesson& lesson, const Sizes& s) {
     int64_t weights = 0, kept = 0;
     double difference = 0;
     const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-      Mlp part("mlp", options, {1, DType::f64}, tp);
+      Mlp part("mlp", options, {1, DType::f64});
+      tensor_parallel(part, std::make_shared<Border>(tp));
       Saved saved;
       const Tensor own_y = part.forward(x, saved);
       const int64_t own_kept = saved.bytes();
@@ -127,10 +128,11 @@ std::vector<double> losses(int ranks, std::vector<RankReport>* reports = nullptr
   std::vector<double> all;
   auto ended = run_ranks(ranks, [&](Communicator& world) {
     Mesh mesh(world, {.tp = ranks});
-    const Transformer model(config, mesh.layer_axes());
+    Transformer model(config);
+    tensor_parallel(model, mesh[Axis::tp]);
     Sgd optimizer(parameters(model.stack()));
     TrainHooks hooks;
-    hooks.tp = mesh[Axis::tp];
+    hooks.loss = vocab_parallel_loss(config.vocabulary, mesh[Axis::tp]);
     hooks.sum_of_squares = [&](double squares) {
       return sum_over(mesh[Axis::tp], squares, "norm");
     };
@@ -257,7 +259,10 @@ void draw(Lesson& lesson) {
 void mistakes(Lesson& lesson) {
   lesson.section("A mistake: heads that do not divide");
   try {
-    run_ranks(3, [](Communicator& world) { Transformer(config, {.tp = world, .cp = {}}); });
+    run_ranks(3, [](Communicator& world) {
+      Transformer model(config);
+      tensor_parallel(model, world);
+    });
   } catch (const std::exception& error) {
     lesson.say("{}", error.what());
   }

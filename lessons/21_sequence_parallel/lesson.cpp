@@ -9,8 +9,8 @@
 #include "yotta/core/random.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 #include "yotta/parallel/sequence_parallel.hpp"
@@ -33,6 +33,12 @@ TransformerConfig config_of(int64_t layers, int64_t width, int64_t heads, int64_
   return config;
 }
 
+// A model, or a slice, on the ranks of tp. T > 0: they share the tokens of sequences of T.
+void cut(Transformer& model, const Communicator& tp, int64_t T, bool keeps_gathered = false) {
+  tensor_parallel(model, tp);
+  if (T > 0) sequence_parallel(model, tp, T, keeps_gathered);
+}
+
 // ---- g and its conjugate, by hand ----
 
 std::string list(const Tensor& x) {
@@ -46,16 +52,14 @@ void conjugates(Lesson& lesson) {
   lesson.section("g and its conjugate on 2 ranks: 5 tokens, one number each");
   std::vector<std::string> lines(2);
   run_ranks(2, [&](Communicator& tp) {
-    const SequenceCut cut{5};
-    const GatherFromSequenceParallel g(tp, cut);
-    const ReduceScatterToSequenceParallel conjugate(tp, cut);
+    const SequenceBorder border(tp, 5);
     const int64_t n = tokens_held(5, tp), first = chunk_begin(5, 2, tp.rank());
     Tensor x = Tensor::empty({n, 1}), part = Tensor::empty({1, 5, 1});
     for (int64_t i = 0; i < n; ++i) x.data<float>()[i] = static_cast<float>(first + i + 1);
     for (int64_t i = 0; i < 5; ++i) part.data<float>()[i] = tp.rank() == 0 ? 1.0F : 10.0F;
     lines[static_cast<size_t>(tp.rank())] =
-        fmt::format("{:>4} {:<14} {:<22} {:<22} {}", tp.rank(), list(x), list(g.forward(x)),
-                    list(part), list(conjugate.forward(part)));
+        fmt::format("{:>4} {:<14} {:<22} {:<22} {}", tp.rank(), list(x), list(border.enter(x)),
+                    list(part), list(border.leave(part)));
   });
   lesson.say("{:>4} {:<14} {:<22} {:<22} {}", "rank", "  x", "  g(x)", "  a part y", "  its sums");
   for (const std::string& line : lines) lesson.say("{}", line);
@@ -84,8 +88,8 @@ Counted count(const Sizes& s, int ranks, const Way& way) {
   const auto reports = run_ranks(ranks, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
     const bool shares = way.shares && ranks > 1;
-    const Transformer model(config, 1, 2,
-                            {.tp = tp, .cp = {}, .sequence = {shares ? s.tokens : 0, way.keeps}});
+    Transformer model(config, 1, 2);
+    cut(model, tp, shares ? s.tokens : 0, way.keeps);
     const int64_t N = s.sequences * s.tokens;
     const Tensor x = shares ? Tensor::empty({tokens_held(N, tp), s.width}, DType::bf16)
                             : Tensor::empty({s.sequences, s.tokens, s.width}, DType::bf16);
@@ -170,8 +174,8 @@ double layer_bytes(const Published& m, const Variant& variant) {
   double bytes = 0;
   run_ranks(8, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
-    const Transformer model(config, 1, 2,
-                            {.tp = tp, .cp = {}, .sequence = {variant.shares ? 2048 : 0}});
+    Transformer model(config, 1, 2);
+    cut(model, tp, variant.shares ? 2048 : 0);
     const std::vector<LayerPtr> layers = checkpointed(model.stack(), {variant.what});
     Saved saved({0, 0, 0, 0, true});
     forward(layers,
@@ -218,12 +222,12 @@ Trained train(int ranks, bool shares, bool sums, int64_t steps) {
   Trained trained;
   trained.norm.resize(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](Communicator& tp) {
-    const Transformer model(config,
-                            {.tp = tp, .cp = {}, .sequence = {shares ? config.context : 0}});
+    Transformer model(config);
+    cut(model, tp, shares ? config.context : 0);
     const std::vector<ParameterPtr> all = parameters(model.stack());
     Sgd optimizer(all);
     TrainHooks hooks;
-    hooks.tp = tp;
+    hooks.loss = vocab_parallel_loss(config.vocabulary, tp);
     hooks.sum_of_squares = [&](double squares) { return sum_over(tp, squares, "norm"); };
     if (shares && sums) hooks.after_backward = [&] { reduce_own_token_gradients(all, tp); };
     Trainer trainer(model.stack(), optimizer, {.schedule = {1, 1, 0, steps}}, hooks);
@@ -282,7 +286,9 @@ void masks(Lesson& lesson) {
     const auto at = static_cast<size_t>(tp.rank());
     Saved own(place), same(place);
     const Tensor mine = Tensor::full({4, 12}, 1);
-    right[at] = rows(SequenceDropout("d", 0.5, tp, {8}).forward(mine, own));
+    const Dropout whole_batch("d", 0.5);
+    const auto border = std::make_shared<SequenceBorder>(tp, 8);
+    right[at] = rows(SequenceDropout(whole_batch, border).forward(mine, own));
     wrong[at] = rows(Dropout("d", 0.5).forward(mine.reshape({1, 4, 12}), same));
   });
   lesson.say("{:>5}  {:<14}{:<16}{}", "token", "1 rank", "place in batch", "place on rank");
@@ -299,8 +305,8 @@ double layer_seconds(const Variant& variant, bool keeps, bool with_backward) {
   config.dtype = DType::bf16;
   const Timed run = run_on(cluster_named("a100x8"), 8, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
-    const SequenceCut cut{variant.shares ? 2048 : 0, keeps};
-    const Transformer model(config, 1, 2, {.tp = tp, .cp = {}, .sequence = cut});
+    Transformer model(config, 1, 2);
+    cut(model, tp, variant.shares ? 2048 : 0, keeps);
     const std::vector<LayerPtr> layers = checkpointed(model.stack(), {variant.what});
     Saved saved({0, 0, 0, 0, true});
     const Tensor x = variant.shares ? Tensor::empty({1024, 6144}, DType::bf16)
@@ -342,7 +348,8 @@ void mistakes(Lesson& lesson) {
   const TransformerConfig config = config_of(1, 32, 4, 64);
   try {
     run_ranks(2, [&](Communicator& tp) {
-      const Transformer model(config, {.tp = tp, .cp = {}, .sequence = {64}});
+      Transformer model(config);
+      cut(model, tp, 64);
       Saved saved;
       forward(model.stack(), Tensor::zeros({1, 48}, DType::i32), saved);
     });

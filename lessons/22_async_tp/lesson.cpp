@@ -11,11 +11,9 @@
 #include "yotta/machine/tile_waves.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/sgd.hpp"
-#include "yotta/parallel/async_tp.hpp"
-#include "yotta/parallel/sequence_parallel.hpp"
+#include "yotta/parallel/async_tp_layers.hpp"
 
 using namespace yotta;
 
@@ -59,7 +57,7 @@ Traffic sent(int p, int64_t rows, Pieces pieces) {
     const DeviceScope meta(Device::meta);
     const Tensor own = Tensor::empty({chunk_count(rows, p, tp.rank()), 64});
     if (pieces == Pieces::none)
-      GatherFromSequenceParallel(tp, {rows}).forward(own);
+      SequenceBorder(tp, rows).enter(own);
     else
       all_gather_in_pieces(own, rows, tp, pieces, [](int64_t, const Tensor&) {});
   });
@@ -209,6 +207,13 @@ void both_effects(Lesson& lesson, const Sizes& s) {
 
 // ---- a block ----
 
+// A model, or a slice, on the ranks of tp. T > 0: they share the tokens of sequences of T.
+void cut(Transformer& model, const Communicator& tp, int64_t T, Pieces pieces) {
+  tensor_parallel(model, tp);
+  if (T > 0) sequence_parallel(model, tp, T);
+  if (pieces != Pieces::none) async_tensor_parallel(model, tp, T, false, pieces);
+}
+
 struct Way {
   const char* name;
   bool shares;
@@ -224,8 +229,8 @@ Timed block(const Way& way, bool with_backward) {
   config.dtype = DType::bf16;
   return run_on(cluster_named("h100x8"), 8, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
-    const SequenceCut cut{way.shares ? 8192 : 0, false, way.pieces};
-    const Transformer model(config, 1, 2, {.tp = tp, .cp = {}, .sequence = cut});
+    Transformer model(config, 1, 2);
+    cut(model, tp, way.shares ? 8192 : 0, way.pieces);
     Saved saved({0, 0, 0, 0, true});
     const Tensor x = way.shares ? Tensor::empty({1024, 8192}, DType::bf16)
                                 : Tensor::empty({1, 8192, 8192}, DType::bf16);
@@ -277,12 +282,12 @@ std::vector<double> train(int ranks, Pieces pieces) {
   for (int i = 0; i < 40; ++i) text += "A piece is multiplied while the next one travels. ";
   std::vector<double> losses;
   run_ranks(ranks, [&](Communicator& tp) {
-    const SequenceCut cut{ranks > 1 ? config.context : 0, false, pieces};
-    const Transformer model(config, {.tp = tp, .cp = {}, .sequence = cut});
+    Transformer model(config);
+    cut(model, tp, ranks > 1 ? config.context : 0, pieces);
     const std::vector<ParameterPtr> all = parameters(model.stack());
     Sgd optimizer(all);
     TrainHooks hooks;
-    hooks.tp = tp;
+    hooks.loss = vocab_parallel_loss(config.vocabulary, tp);
     hooks.sum_of_squares = [&](double squares) { return sum_over(tp, squares, "norm"); };
     hooks.after_backward = [&] { reduce_own_token_gradients(all, tp); };
     Trainer trainer(model.stack(), optimizer, {.schedule = {1, 1, 0, steps}}, hooks);

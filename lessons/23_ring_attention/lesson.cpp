@@ -8,8 +8,8 @@
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ddp.hpp"
 
@@ -38,7 +38,8 @@ const std::string text = [] {
 
 std::vector<double> train(Communicator& cp) {
   const TransformerConfig config = llama_config(2, 32, 64, 4, 2, 48, 256);
-  const Transformer model(config, LayerAxes{{}, cp});
+  Transformer model(config);
+  ring_attention(model, cp);
   const std::vector<ParameterPtr> all = parameters(model.stack());
   Sgd optimizer(all);
   TrainHooks hooks;
@@ -247,7 +248,8 @@ void draw(Lesson& lesson) {
 void forgotten_positions(Lesson& lesson) {
   lesson.section("Mistake: the microbatch does not say which positions it has");
   run_ranks(2, [&](Communicator& cp) {
-    const Transformer model(llama_config(1, 32, 64, 4, 2, 48, 256), LayerAxes{{}, cp});
+    Transformer model(llama_config(1, 32, 64, 4, 2, 48, 256));
+    ring_attention(model, cp);
     Saved saved;
     try {
       forward(model.stack(), Tensor::zeros({1, 24}, DType::i32), saved);

@@ -10,8 +10,8 @@
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
-#include "yotta/model/config.hpp"
 #include "yotta/nn/softmax.hpp"
+#include "yotta/nn/transformer_config.hpp"
 #include "yotta/parallel/expert_cost.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
 

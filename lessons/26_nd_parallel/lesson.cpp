@@ -7,10 +7,10 @@
 
 #include "course/shared/lesson.hpp"
 #include "course/shared/mesh_picture.hpp"
-#include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/llama3_rows.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/parallel/context_parallel.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
 
@@ -94,7 +94,9 @@ std::vector<ParameterPtr> cut_parameters(const TransformerConfig& config) {
   std::vector<ParameterPtr> all;
   run_ranks(2, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
-    const Transformer model(config, {.tp = tp, .cp = {}});
+    Transformer model(config);
+    tensor_parallel(model, tp);
+    if (config.mixture.experts > 0) mix_experts(model, {.border = std::make_shared<Border>(tp)});
     if (tp.rank() == 0) all = parameters(model.stack());
   });
   return all;

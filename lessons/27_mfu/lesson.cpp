@@ -8,9 +8,9 @@
 #include "course/shared/lesson.hpp"
 #include "course/shared/mfu_picture.hpp"
 #include "yotta/core/matmul.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/linear_ops.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 

@@ -11,15 +11,15 @@ int main() {
   request.config = llama3_8b();
   request.config.dtype = DType::bf16;
   request.cluster = cluster_named("h100x16");
-  request.tokens = 1 << 17;
+  request.tokens = 1 << 20;
   request.sequence = 8192;
   const Plan plan = make_plan(request);
   const PlannedLayout& best = plan.best.front();
   const auto estimate = [&](const Layout& layout) {
     return estimate_step(request.cluster, described(request, layout));
   };
-  const StepEstimate ddp = estimate({.shape = {.dp_replicate = 16}});
-  const StepEstimate fsdp = estimate({.shape = {.dp_shard = 16}});
+  const StepEstimate ddp = estimate({.shape = {.dp_replicate = 16}, .microbatches = 8});
+  const StepEstimate fsdp = estimate({.shape = {.dp_shard = 16}, .microbatches = 8});
   fmt::print("{} layouts, {} fit; the fastest: {}\n", plan.layouts, plan.fitting,
              text_of(best.layout));
   fmt::print("{:.2f} s per step and {:.1f} GB; FSDP alone {:.2f} s; DDP {:.0f} GB\n",

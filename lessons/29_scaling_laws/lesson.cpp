@@ -9,8 +9,8 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/gradient_noise.hpp"
 #include "yotta/plan/training_budget.hpp"
 

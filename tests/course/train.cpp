@@ -24,7 +24,7 @@
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/files/split_regex.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta_test;
 using Words = std::vector<std::string>;

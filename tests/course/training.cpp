@@ -23,7 +23,7 @@
 #include "yotta/model/files/split_regex.hpp"
 #include "yotta/model/files/tokenizer_json.hpp"
 #include "yotta/model/text.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "support/message_of.hpp"
-#include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/grad_clip.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -28,10 +28,10 @@ TEST_CASE("dlogits is the slope of the loss") {
   const Tensor logits = random_tensor({2, 3, 5}, "logits");
   const Microbatch batch{Tensor(), Tensor::from<int32_t>({0, 4, 2, 2, 1, 3}, {2, 3})};
   Tensor dlogits;
-  const double loss = loss_of(logits.clone(), batch, 0.25, &dlogits);
-  CHECK(loss == loss_of(logits.clone(), batch, 0.25, nullptr));
+  const double loss = loss_of(logits.clone(), batch.targets, 0.25, &dlogits);
+  CHECK(loss == loss_of(logits.clone(), batch.targets, 0.25, nullptr));
   check_slope("dlogits", logits, dlogits,
-              [&] { return loss_of(logits.clone(), batch, 0.25, nullptr); });
+              [&] { return loss_of(logits.clone(), batch.targets, 0.25, nullptr); });
 }
 
 TEST_CASE("the largest gradient is named with its share") {

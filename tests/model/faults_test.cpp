@@ -6,7 +6,7 @@
 #include <set>
 
 #include "support/message_of.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -9,8 +9,8 @@
 #include "support/rank_errors.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/nd_parallel.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
 
 namespace yotta_test {
 
@@ -72,7 +72,7 @@ inline void take(Outcome& outcome, const StepReport& report) {
 }
 
 inline Outcome serial(const TransformerConfig& config, int64_t B = 8) {
-  const Transformer model(config);
+  const Transformer model = serial_model(config);
   AdamW optimizer(trained(parameters(model.stack())), {.weight_decay = 0.1});
   TrainHooks hooks;
   RouterBiases biases(config.mixture.bias_rate);

@@ -6,8 +6,8 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/compare.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 
 using namespace yotta;
@@ -69,8 +69,8 @@ Outcome serial(const TransformerConfig& config, int64_t m) {
     for (const Microbatch& each : batch(step, m)) {
       Saved saved({9, step, each.first_sequence, 0, true});
       Tensor dlogits;
-      loss += loss_of(forward(model.stack(), each.inputs, saved), each, 1.0 / (sequences * length),
-                      &dlogits);
+      loss += loss_of(forward(model.stack(), each.inputs, saved), each.targets,
+                      1.0 / (sequences * length), &dlogits);
       backward(model.stack(), dlogits, saved);
     }
     outcome.loss.push_back(loss);
@@ -113,7 +113,7 @@ void check_pipelined(const TransformerConfig& config, PipelineKind kind, int p, 
       CHECK(tied.size() == std::ssize(all) - (config.tied && has_end));
     else
       CHECK(tied.size() == (config.tied && plan.stages(p) > 1 && has_end));
-    const PipelinedStep made{plan, config.width, config.dtype, {}};
+    const PipelinedStep made{plan, config.width, config.dtype};
     const auto check = [&](const Named& numbers, bool gradients, const char* what) {
       for (const ParameterPtr& each : all) {
         Clues clues;

@@ -5,7 +5,7 @@
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/rerouted_model.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 

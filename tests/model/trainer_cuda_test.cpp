@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 
 #include "yotta/device/cuda/strided_matmul.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/cuda/cuda_kernels.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 

@@ -5,10 +5,10 @@
 #include "support/layer_check.hpp"
 #include "support/message_of.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -261,7 +261,7 @@ Held held_in(DType dtype, Dialect dialect, AttentionKind kind) {
   const Tensor logits = forward(model.stack(), batch.inputs, saved);
   Held held{saved.bytes(), 0};
   Tensor dlogits;
-  loss_of(logits, batch, 1.0 / 192, &dlogits);
+  loss_of(logits, batch.targets, 1.0 / 192, &dlogits);
   backward(model.stack(), std::move(dlogits), saved);
   held.peak = memory.peak(MemoryKind::activations) - before;
   return held;

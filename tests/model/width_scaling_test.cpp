@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 

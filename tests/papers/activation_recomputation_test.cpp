@@ -2,13 +2,14 @@
 // 2205.05198.
 #include <doctest/doctest.h>
 
+#include "support/cut_model.hpp"
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
 
 using namespace yotta;
+using namespace yotta_test;
 
 namespace {
 
@@ -29,7 +30,7 @@ constexpr double vocabulary = 51200, a100 = 312e12;
 // Bytes that rank 0 of 8 keeps of one layer, counted by running the layer in bf16 on the device
 // meta; in the paper's terms: without the norms' statistics, and with the dropped probabilities,
 // which we make again.
-double counted(const Model& m, SequenceCut cut, Recompute what) {
+double counted(const Model& m, const TokenCut& cut, Recompute what) {
   const auto whole = [](double number) { return static_cast<int64_t>(number); };
   TransformerConfig config = gpt2_config(1, whole(m.h), whole(m.a), 2048, 51200);
   config.attention = AttentionKind::plain;
@@ -38,7 +39,8 @@ double counted(const Model& m, SequenceCut cut, Recompute what) {
   double bytes = 0;
   run_ranks(8, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
-    const Transformer model(config, 1, 2, {.tp = tp, .cp = {}, .sequence = cut});
+    Transformer model(config, 1, 2);
+    cut_model(model, tp, cut);
     const auto layers = checkpointed(model.stack(), {what});
     const int64_t B = whole(m.b), T = 2048;
     Saved saved({0, 0, 0, 0, true});
@@ -58,7 +60,7 @@ TEST_CASE("figure 1 again, from bytes that a layer of the models keeps, counted 
   for (const Model& m : {model22, model175}) {
     CAPTURE(std::string(m.name));
     const double layers = m.L * (m.m > 1 ? 1 + (m.p - 1) / (m.p * m.m) : 1) / (1 << 30);
-    const auto check = [&](SequenceCut cut, Recompute recompute, Recomputed what) {
+    const auto check = [&](const TokenCut& cut, Recompute recompute, Recomputed what) {
       CHECK(counted(m, cut, recompute) * layers ==
             doctest::Approx(m.gibibytes(cut.T > 0, what)).epsilon(1e-14));
     };

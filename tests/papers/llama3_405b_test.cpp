@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "yotta/model/described_step.hpp"
-#include "yotta/model/gradient_groups.hpp"
 #include "yotta/model/llama3_rows.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
 

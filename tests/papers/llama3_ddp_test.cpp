@@ -5,7 +5,7 @@
 
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
 
 using namespace yotta;

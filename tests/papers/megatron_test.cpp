@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "yotta/comm/run_ranks.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 using namespace yotta;
 
@@ -45,7 +45,8 @@ constexpr double paper_flops(const Row& r, double B) {
 std::vector<RankReport> run(const Row& row, const TransformerConfig& config, bool recompute) {
   return run_ranks(row.t, [&](Communicator& tp) {
     const DeviceScope meta(Device::meta);
-    const Transformer model(config, {.tp = tp, .cp = {}});
+    Transformer model(config);
+    tensor_parallel(model, tp);
     std::vector<LayerPtr> blocks;
     if (recompute)
       blocks = checkpointed(model.stack(), {.what = Recompute::all}, 1, config.layers + 1);

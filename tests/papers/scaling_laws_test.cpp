@@ -1,7 +1,7 @@
 // Scaling laws as their papers print them.
 #include <doctest/doctest.h>
 
-#include "yotta/model/config.hpp"
+#include "yotta/nn/transformer_config.hpp"
 #include "yotta/plan/training_budget.hpp"
 
 using namespace yotta;

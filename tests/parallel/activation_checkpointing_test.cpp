@@ -4,8 +4,8 @@
 
 #include "support/layer_check.hpp"
 #include "support/message_of.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/linear_net.hpp"
+#include "yotta/nn/transformer.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -200,9 +200,9 @@ TEST_CASE("selective: attention's arrays are dropped, their layer's other tensor
   config.attention = AttentionKind::plain;
   config.attention_dropout = 0.5;
   const Transformer model(config);
-  const std::vector<LayerPtr> layers = checkpointed(model.stack(), {Recompute::attention}, 1, 4);
   Saved all({0, 0, 0, 0, true}), selected({0, 0, 0, 0, true});
   forward(model.stack(), token_ids(2, 6, 11), all);
+  const std::vector<LayerPtr> layers = checkpointed(model.stack(), {Recompute::attention}, 1, 4);
   forward(layers, token_ids(2, 6, 11), selected);
   const int64_t square = 2 * 2 * 6 * 6;  // B H T T
   CHECK(all.bytes() - selected.bytes() == 3 * (4 + 1) * square);

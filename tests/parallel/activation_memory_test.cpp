@@ -2,12 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include "support/cut_model.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/chunks.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 
 using namespace yotta;
+using namespace yotta_test;
 
 namespace {
 
@@ -59,7 +61,7 @@ TEST_CASE(
 TEST_CASE("on tp ranks too: all tokens outside, own ones with all that was gathered, own ones") {
   const Shape3 z{16, 2, 24, 4};
   struct Kept {
-    SequenceCut cut;
+    TokenCut cut;
     TokensKept tokens;
   };
   for (const Kept& kept : {Kept{{}, TokensKept::all}, Kept{{16, true}, TokensKept::gathered},
@@ -70,8 +72,8 @@ TEST_CASE("on tp ranks too: all tokens outside, own ones with all that was gathe
           ActivationSizes size = sizes(z);
           size.t = ranks;
           const double number = static_cast<double>(bytes_of(dtype));
-          const Transformer model(layer_config(z, dtype), 1, 2,
-                                  {.tp = tp, .cp = {}, .sequence = kept.cut});
+          Transformer model(layer_config(z, dtype), 1, 2);
+          cut_model(model, tp, kept.cut);
           const bool cut = kept.cut.T > 0 && ranks > 1;
           const Tensor x = cut ? Tensor::full({z.b * z.s / ranks, z.h}, 1, dtype)
                                : Tensor::full({z.b, z.s, z.h}, 1, dtype);
@@ -131,4 +133,42 @@ TEST_CASE("blockwise attention keeps no square: one number per row and head inst
                                          static_cast<double>(bytes_of(dtype))) +
                                  4.0 * static_cast<double>(z.a * z.s * z.b));  // f32, always
     }
+}
+
+namespace {
+
+// Bytes that a block keeps of each number of its input, on a rank of tp 8.
+double bytes_kept(const TransformerConfig& c, const TokenCut& cut, bool drops) {
+  double bytes = 0;
+  run_ranks(8, [&](Communicator& tp) {
+    const DeviceScope meta(Device::meta);
+    Transformer model(c, 1, 2);
+    cut_model(model, tp, cut);
+    const std::vector<LayerPtr> layers =
+        checkpointed(model.stack(), {drops ? Recompute::pointwise : Recompute::none});
+    const Tensor x = cut.T > 0 ? Tensor::empty({c.context / 8, c.width}, DType::bf16)
+                               : Tensor::empty({1, c.context, c.width}, DType::bf16);
+    Saved saved({0, 0, 0, 0, true});
+    const Tensor y = forward(layers, x, saved);
+    if (tp.rank() == 0) bytes = static_cast<double>(saved.bytes()) / static_cast<double>(x.numel());
+    backward(layers, y, saved);
+    CHECK(saved.bytes() == 0);
+  });
+  return bytes;
+}
+
+}  // namespace
+
+// x, norm1's output, q, k and v, o, x + attention, norm2's output: 2 bytes each of C numbers, k and
+// v of C / 16. gate, up and their product: 2 each of 3.25 C.
+TEST_CASE("a block of Llama 3 405B drops what its norms and SwiGLU have made: 10.5 bytes of 32") {
+  TransformerConfig c = llama3_405b();
+  c.dtype = DType::bf16;
+  const double kept = bytes_kept(c, {c.context}, false);
+  CHECK(kept == doctest::Approx(2 * (6 + 2 / 16.0 + 3 * 3.25)).epsilon(0.005));
+  CHECK(kept - bytes_kept(c, {c.context}, true) == doctest::Approx(2 * (2 + 3.25)).epsilon(1e-9));
+  // What was gathered would have to be sent again, so only SwiGLU's product is dropped.
+  const TokenCut keeps{c.context, true};
+  CHECK(bytes_kept(c, keeps, false) - bytes_kept(c, keeps, true) ==
+        doctest::Approx(2 * 3.25).epsilon(1e-9));
 }

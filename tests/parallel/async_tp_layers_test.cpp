@@ -2,10 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "support/cut_model.hpp"
 #include "support/parts_check.hpp"
 #include "yotta/comm/run_on.hpp"
-#include "yotta/parallel/attention_layer.hpp"
-#include "yotta/parallel/sequence_parallel.hpp"
 
 #include "nn/gradient_check.hpp"
 
@@ -14,29 +13,20 @@ using namespace yotta_test;
 
 namespace {
 
-constexpr int64_t B = 3, T = 9, C = 8, N = B * T;  // 27 tokens: only 1 and 3 divide them
+constexpr int64_t B = 3, T = 9, C = 8, F = 24, N = B * T;  // 27 tokens: only 1 and 3 divide them
 const ParameterOptions in_f64{1, DType::f64};
+const BatchPosition training{.seed = 3, .step = 1, .first_sequence = 4, .training = true};
 constexpr Pieces both_kinds[] = {Pieces::one_way, Pieces::both_ways};
 
 }  // namespace
 
-TEST_CASE("pieces travel if tokens are cut among ranks, and pieces are asked for") {
-  CHECK_FALSE(in_pieces({}, {T, false, Pieces::one_way}));
-  run_ranks(2, [](Communicator& tp) {
-    CHECK(in_pieces(tp, {T, false, Pieces::both_ways}));
-    CHECK_FALSE(in_pieces(tp, {0, false, Pieces::one_way}));
-    CHECK_FALSE(in_pieces(tp, {T}));
-  });
-}
-
 // Attention's q, k and v and its o: all five functions, against one rank.
 TEST_CASE("attention on 1 to 8 ranks with its tokens in pieces is the serial one") {
-  const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
-  AttentionOptions options{C, 8, 8, 2, AttentionKind::blockwise, true, 1e4};
-  options.dropout = 0.3;
-  options.initial = options.initial_o = normal(0.5);
-  const BatchPosition training{.seed = 3, .step = 1, .first_sequence = 4, .training = true};
-  Attention serial("a", options, in_f64);
+  const int64_t width = 2 * C;
+  const Tensor x = random_tensor({B, T, width}, "x"), dy = random_tensor({B, T, width}, "dy");
+  TransformerConfig config = llama_config(1, width, 4, 8, 8, T, 1);
+  config.dtype = DType::f64, config.seed = 1, config.deviation = 0.5, config.dropout = 0.3;
+  Attention serial("a", config);
   Saved saved(training);
   const Tensor y = serial.forward(x, saved), dx = serial.backward_input(dy, saved);
   serial.backward_weight(saved);
@@ -46,8 +36,8 @@ TEST_CASE("attention on 1 to 8 ranks with its tokens in pieces is the serial one
       for (const int ranks : {1, 2, 4, 8}) {
         const auto reports = run_ranks(ranks, [&](Communicator& tp) {
           const bool alone = ranks == 1;
-          Attention part("a", options, in_f64,
-                         {.tp = tp, .cp = {}, .sequence = {T, keeps, pieces}});
+          Attention part("a", config);
+          cut_half(part, tp, {T, keeps, pieces});
           Saved own(training);
           const Tensor mine = part.forward(alone ? x : own_tokens(x, tp), own);
           check_equal(mine, alone ? y : own_tokens(y, tp), "y", 1e-12, ranks);
@@ -60,8 +50,8 @@ TEST_CASE("attention on 1 to 8 ranks with its tokens in pieces is the serial one
         int64_t bytes = 0, formula = 0;
         for (int rank = 0; rank < ranks; ++rank) {
           bytes += reports[static_cast<size_t>(rank)].ledger().total_traffic().bytes_sent;
-          const auto gather = gather_in_pieces_sent(ranks, rank, N, C * 8, pieces);
-          const auto scatter = scatter_in_pieces_sent(ranks, rank, N, C * 8, pieces);
+          const auto gather = gather_in_pieces_sent(ranks, rank, N, width * 8, pieces);
+          const auto scatter = scatter_in_pieces_sent(ranks, rank, N, width * 8, pieces);
           formula += (keeps ? 2 : 3) * gather.bytes + 2 * scatter.bytes;
         }
         CHECK(bytes == (ranks == 1 ? 0 : formula));
@@ -71,9 +61,11 @@ TEST_CASE("attention on 1 to 8 ranks with its tokens in pieces is the serial one
 TEST_CASE("a weight's gradient is reported once, after its last piece") {
   for (const bool bias : {false, true})
     run_ranks(4, [&](Communicator& tp) {
-      const SequenceCut cut{T, false, Pieces::one_way};
-      Linear reader("m.up", {C, 4, bias}, in_f64);
-      Layer* const readers[] = {&reader};
+      Readers only;
+      only.add(std::make_unique<Linear>("m.up", LinearOptions{C, 4, bias}, in_f64));
+      AsyncColumns readers(std::move(only), std::make_shared<SequenceBorder>(tp, T),
+                           Pieces::one_way);
+      Linear& reader = readers[0];
       int reports = 0;
       std::vector<double> reported;
       for (const ParameterPtr& each : parameters_of(reader))
@@ -84,9 +76,8 @@ TEST_CASE("a weight's gradient is reported once, after its last piece") {
       const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({N, 4}, "dy");
       Saved saved;
       saved.child("m.up").keep("dy", dy);
-      async_weights(readers, own_tokens(x, tp), tp, cut, saved);
-      CHECK(reports == 0);
-      reader.backward_weight(saved.child("m.up"));
+      saved.keep("x", own_tokens(x, tp));
+      readers.backward_weight(saved);
       CHECK(reports == (bias ? 2 : 1));
       Linear alone("m.up", {C, 4, bias}, in_f64);
       Saved whole;
@@ -105,16 +96,110 @@ TEST_CASE("types are those of the whole collectives") {
   const Tensor x = random_tensor({N, C}, "x").to(DType::f32);
   run_ranks(2, [&](Communicator& tp) {
     const auto kept = [&](Pieces pieces) {
-      RowParallelLinear row("r", {2 * C, 4, true}, {1, DType::bf16}, tp, {T, false, pieces});
+      Linear whole("r", {2 * C, 4, true}, {1, DType::bf16});
+      cut_by_rows(whole, tp);
+      const auto border = std::make_shared<SequenceBorder>(tp, T);
+      std::unique_ptr<Linear> row;
+      if (pieces == Pieces::none)
+        row = std::make_unique<RowParallelLinear>(std::move(whole), border);
+      else
+        row = std::make_unique<AsyncRowLinear>(std::move(whole), border, pieces);
       Saved saved;
-      const Tensor y = row.forward(x.reshape({B, T, C}), saved);
+      const Tensor y = row->forward(x.reshape({B, T, C}), saved);
       CHECK(y.dtype() == DType::f32);
       CHECK(saved.get("x").dtype() == DType::bf16);
-      const Tensor dx = row.backward_input(y, saved);
+      const Tensor dx = row->backward_input(y, saved);
       CHECK(saved.get("dy").dtype() == DType::bf16);
       CHECK(saved.get("dy").shape() == Shape{N, 4});
       return std::pair{y.values(), dx.values()};
     };
     CHECK(kept(Pieces::none) == kept(Pieces::one_way));
   });
+}
+
+TEST_CASE("the MLP on 1 to 8 ranks, its tokens in pieces, is the serial one") {
+  const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
+  for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu}) {
+    const MlpOptions options{kind, C, F, true, 0.3, normal(0.5), normal(0.5)};
+    Mlp serial("m", options, in_f64);
+    Saved saved(training);
+    const Tensor y = serial.forward(x, saved), dx = serial.backward_input(dy, saved);
+    serial.backward_weight(saved);
+    const ParameterPtrs whole = parameters_of(serial);
+    for (const Pieces pieces : both_kinds)
+      for (const bool keeps : {false, true})
+        for (const int ranks : {1, 2, 3, 4, 8}) {
+          const auto reports = run_ranks(ranks, [&](Communicator& tp) {
+            const bool alone = ranks == 1;
+            Mlp part("m", options, in_f64);
+            cut_half(part, tp, {T, keeps, pieces});
+            Saved own(training);
+            const Tensor mine = part.forward(alone ? x : own_tokens(x, tp), own);
+            check_equal(mine, alone ? y : own_tokens(y, tp), "y", 1e-12, ranks);
+            const Tensor back = part.backward_input(alone ? dy : own_tokens(dy, tp), own);
+            check_equal(back, alone ? dx : own_tokens(dx, tp), "dx", 1e-12, ranks);
+            part.backward_weight(own);
+            CHECK(own.bytes() == 0);
+            check_parts(parameters_of(part), whole, &Parameter::grad, ranks, 1e-11);
+          });
+          for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
+            const Sent gather = gather_in_pieces_sent(ranks, rank, N, C * 8, pieces);
+            const Sent scatter = scatter_in_pieces_sent(ranks, rank, N, C * 8, pieces);
+            const Traffic sent = reports[static_cast<size_t>(rank)].ledger().total_traffic();
+            CHECK(sent.bytes_sent == (keeps ? 2 : 3) * gather.bytes + 2 * scatter.bytes);
+            CHECK(sent.messages_sent == (keeps ? 4 : 5) * (ranks - 1));
+          }
+        }
+  }
+}
+
+TEST_CASE("after the forward pass it keeps what the MLP keeps with whole collectives") {
+  run_ranks(4, [&](Communicator& tp) {
+    const auto kept = [&](bool keeps, Pieces pieces) {
+      Mlp mlp("m", {MlpKind::swiglu, C, F, false, 0.5}, in_f64);
+      cut_half(mlp, tp, {T, keeps, pieces});
+      Saved saved(training);
+      mlp.forward(own_tokens(random_tensor({B, T, C}, "x"), tp), saved);
+      return saved.bytes();
+    };
+    for (const bool keeps : {false, true})
+      CHECK(kept(keeps, Pieces::one_way) == kept(keeps, Pieces::none));
+  });
+}
+
+// Llama 3 8B's MLP on 4 H100: both widths of a rank, 3584 and 3584, are above
+// async_tp_hidden_width.
+TEST_CASE("on the clock an MLP in pieces waits for no token, whole collectives cost their time") {
+  const Cluster cluster = cluster_named("h100x4");
+  constexpr int64_t width = 4096, hidden = 14336, tokens = 8192;
+  const auto seconds = [&](Pieces pieces, bool with_backward) {
+    return run_on(cluster, 4,
+                  [&](Communicator& tp) {
+                    const DeviceScope meta(Device::meta);
+                    Mlp mlp("m", {MlpKind::swiglu, width, hidden, false}, {1, DType::bf16});
+                    cut_half(mlp, tp, {tokens, false, pieces});
+                    Saved saved(training);
+                    const Tensor x = Tensor::empty({tokens / 4, width}, DType::bf16);
+                    const Tensor y = mlp.forward(x, saved);
+                    if (!with_backward) return;
+                    mlp.backward_input(y, saved);
+                    mlp.backward_weight(saved);
+                  })
+        .seconds();
+  };
+  const Link link = cluster.link(0, 1);
+  const double bulk = 3 * link.seconds(2.0 * (tokens / 4) * width);  // one collective
+  const double add =
+      op_seconds(cluster.chip, elementwise_cost("add", DType::bf16, tokens / 4 * width, 1, 2, 1));
+  CHECK(hidden / 4 > async_tp_hidden_width(cluster.chip.bf16, 1 / link.beta, 2));
+  struct Pass {
+    int collectives, scatters, matmuls;  // matmuls that are done in pieces
+  };
+  for (const Pass& pass : {Pass{2, 1, 3}, Pass{5, 2, 8}}) {
+    const bool with_backward = pass.matmuls > 3;
+    const double paid = 3 * (pass.scatters * add + pass.matmuls * cluster.chip.launch_overhead);
+    CHECK(seconds(Pieces::one_way, with_backward) ==
+          doctest::Approx(seconds(Pieces::none, with_backward) - pass.collectives * bulk + paid)
+              .epsilon(1e-9));
+  }
 }

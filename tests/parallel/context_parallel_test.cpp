@@ -5,7 +5,6 @@
 #include "nn/gradient_check.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/sgd.hpp"
 #include "yotta/parallel/ddp.hpp"
 
@@ -78,7 +77,8 @@ struct Outcome {
 };
 
 Outcome train(const TransformerConfig& config, Communicator cp) {
-  const Transformer model(config, LayerAxes{{}, cp});
+  Transformer model(config);
+  ring_attention(model, cp);
   const std::vector<ParameterPtr> all = parameters(model.stack());
   Outcome out;
   Saved saved(BatchPosition{.positions = context_positions(T, cp)});
@@ -132,7 +132,8 @@ TEST_CASE("attention on shards refuses positions that are not its rank's, and pl
   const auto said = [](TransformerConfig config, const BatchPosition& place) {
     return message_of([&] {
       run_ranks(2, [&](Communicator& cp) {
-        const Transformer model(config, LayerAxes{{}, cp});
+        Transformer model(config);
+        ring_attention(model, cp);
         Saved saved(place);
         forward(model.stack(), context_shard(tokens(0), cp), saved);
       });

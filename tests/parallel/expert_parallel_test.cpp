@@ -251,8 +251,9 @@ TEST_CASE("tp inside the experts, ep outside: outputs and every gradient; tokens
     run_ranks(4, [&](Communicator& world) {
       const int rank = world.rank();
       const Communicator tp = world.split(rank / 2, rank), ep = world.split(rank % 2, rank);
-      const SequenceCut sequence{cut ? T : 0};
-      MoeMlp part("mlp", options, in_f64, {tp, ep, {}, sequence});
+      BorderPtr border = std::make_shared<Border>(tp);
+      if (cut) border = std::make_shared<SequenceBorder>(tp, T);
+      MoeMlp part("mlp", options, in_f64, {.ep = ep, .border = border});
       const ParameterPtrs own = parameters_of(part);
       const auto mine = [&](const Tensor& all) {
         const Tensor of_ep = all.rows(ep.rank() * 3, ep.rank() * 3 + 3);
@@ -309,7 +310,10 @@ TEST_CASE("more ranks than experts, and an F that tp does not divide, are refuse
   const auto error = [](int ranks, bool tp) {
     return error_of<RankFailed>(ranks, [&](Communicator& world) {
       MoeAxes axes;
-      (tp ? axes.tp : axes.ep) = world;
+      if (tp)
+        axes.border = std::make_shared<Border>(world);
+      else
+        axes.ep = world;
       MoeMlp("layers.0.mlp", mixture(4, 2), in_f64, axes);
     });
   };

@@ -31,7 +31,8 @@ TEST_CASE("experts and their hidden numbers, shared out") {
   run_ranks(4, [&](Communicator& world) {
     const Communicator tp = world.split(world.rank() / 2, world.rank());
     const Communicator ep = world.split(world.rank() % 2, world.rank());
-    const ExpertsOptions held = held_experts(options, {.tp = tp, .ep = ep}, "mlp");
+    const ExpertsOptions held =
+        held_experts(options, {.ep = ep, .border = std::make_shared<Border>(tp)}, "mlp");
     CHECK(held.experts == 5);
     CHECK(held.width == 6);
     CHECK(held.first_expert == (ep.rank() == 0 ? 0 : 3));

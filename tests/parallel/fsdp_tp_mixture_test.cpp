@@ -4,12 +4,13 @@
 
 #include <algorithm>
 
+#include "support/cut_model.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/parallel/fsdp.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
 
 using namespace yotta;
+using namespace yotta_test;
 
 namespace {
 
@@ -62,8 +63,9 @@ TEST_CASE("a layer that is run sends these bytes: weights over X, tokens over Y"
       for (int x = 0; x < X; ++x) rows.push_back(x * Y);
       const MlpOptions options{.width = D, .hidden = F, .bias = false};
       std::vector<LayerPtr> layers;
-      layers.push_back(std::make_unique<Mlp>("mlp", options, ParameterOptions{0, DType::bf16},
-                                             world.mirrored(columns), SequenceCut{B / X}));
+      auto mlp = std::make_unique<Mlp>("mlp", options, ParameterOptions{0, DType::bf16});
+      cut_half(*mlp, world.mirrored(columns), {B / X});
+      layers.push_back(std::move(mlp));
       Fsdp fsdp(layers, world.mirrored(rows));
       Saved saved;
       forward(fsdp.stack(), Tensor::empty({B / X / Y, D}, DType::bf16), saved);

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "support/cut_model.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -41,16 +42,15 @@ TEST_CASE("g gathers the tokens, its conjugate adds up the parts; each is the ot
   const Tensor whole = random_tensor({B, T, C}, "x");
   for (const int ranks : {2, 3, 4, 8}) {
     const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-      const GatherFromSequenceParallel g(tp, {T});
-      const ReduceScatterToSequenceParallel conjugate(tp, {T});
+      const SequenceBorder border(tp, T);
       const Tensor own = own_tokens(whole, tp);
-      check_equal(g.forward(own), whole, "all_gather", 0);
-      check_equal(conjugate.backward(own), whole, "all_gather backward", 0);
+      check_equal(border.enter(own), whole, "all_gather", 0);
+      check_equal(border.leave_back(own), whole, "all_gather backward", 0);
       Tensor part = whole.clone(), sum = own.clone();  // rank r has (r + 1) x: the sum is known
       for (double& number : part.span<double>()) number *= tp.rank() + 1;
       for (double& number : sum.span<double>()) number *= ranks * (ranks + 1) / 2.0;
-      check_equal(conjugate.forward(part), sum, "reduce_scatter", 1e-12, ranks);
-      check_equal(g.backward(part), sum, "reduce_scatter backward", 1e-12, ranks);
+      check_equal(border.leave(part), sum, "reduce_scatter", 1e-12, ranks);
+      check_equal(border.enter_back(part), sum, "reduce_scatter backward", 1e-12, ranks);
     });
     const int64_t one = sequence_parallel_bytes_sent_by_all(ranks, N, C, 8);
     CHECK(sent_by_all(reports, "sp.forward") == 2 * one);
@@ -81,13 +81,13 @@ TEST_CASE(
     };
     const auto numbers = [](const Shape& shape) { return Tensor::empty(shape, DType::bf16); };
     const double g = seconds([&](Communicator& tp) {
-      GatherFromSequenceParallel(tp, {sequence}).forward(numbers({sequence / p, width}));
+      SequenceBorder(tp, sequence).enter(numbers({sequence / p, width}));
     });
     const double conjugate = seconds([&](Communicator& tp) {
-      ReduceScatterToSequenceParallel(tp, {sequence}).forward(numbers({1, sequence, width}));
+      SequenceBorder(tp, sequence).leave(numbers({1, sequence, width}));
     });
     const double all_reduce = seconds([&](Communicator& tp) {
-      ReduceFromTensorParallel(tp).forward(numbers({1, sequence, width}));
+      Border(tp).leave(numbers({1, sequence, width}));
     });
     const double run = 2.0 * sequence * width / p;  // bytes
     CHECK(g == doctest::Approx((p - 1) * (alpha + beta * run)).epsilon(1e-12));
@@ -106,8 +106,8 @@ TEST_CASE("the MLP on 1 to 8 ranks, each with its tokens, is the serial one") {
       const Passes expected = forward_backward(serial, x, dy, training);
       for (const int ranks : {1, 2, 3, 4, 8}) {
         const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-          const SequenceCut cut{T, keeps};
-          Mlp part("m", options, in_f64, tp, cut);
+          Mlp part("m", options, in_f64);
+          cut_half(part, tp, {T, keeps});
           const bool alone = ranks == 1;
           const ParameterPtrs own = parameters_of(part);
           const Passes out = forward_backward(part, alone ? x : own_tokens(x, tp),
@@ -131,7 +131,8 @@ TEST_CASE("what was gathered is dropped after the forward pass, or kept by the o
     for (const int ranks : {2, 3, 4})
       run_ranks(ranks, [&](Communicator& tp) {
         const auto kept = [&](bool keeps) {
-          Mlp mlp("m", {kind, C, F, false, 0.5}, in_f64, tp, {T, keeps});
+          Mlp mlp("m", {kind, C, F, false, 0.5}, in_f64);
+          cut_half(mlp, tp, {T, keeps});
           Saved saved(training);
           mlp.forward(own_tokens(random_tensor({B, T, C}, "x"), tp), saved);
           return saved.bytes();
@@ -149,11 +150,11 @@ TEST_CASE("dropout: the ranks together drop what one rank drops, also of zig-zag
     BatchPosition place = training;
     place.positions = positions;
     Saved saved(place);
-    SequenceDropout serial("d", 0.4);
+    Dropout serial("d", 0.4);
     const Tensor y = serial.forward(x, saved), dx = serial.backward_input(x, saved);
     for (const int ranks : {2, 3, 4, 8})
       run_ranks(ranks, [&](Communicator& tp) {
-        SequenceDropout part("d", 0.4, tp, {10});
+        SequenceDropout part(Dropout("d", 0.4), std::make_shared<SequenceBorder>(tp, 10));
         const int64_t first = chunk_begin(B * 10, ranks, tp.rank());
         const auto own = [&](const Tensor& whole) {
           return as_rows(whole).rows(first, first + tokens_held(B * 10, tp));
@@ -216,7 +217,7 @@ TEST_CASE("which parameters see their rank's tokens alone") {
 
 TEST_CASE("positions of a rank's tokens") {
   run_ranks(4, [&](Communicator& tp) {
-    const Tensor own = token_positions(Tensor::zeros({1}, DType::i32), 3 * 6, {2, 9}, tp, {6});
+    const Tensor own = token_positions(Tensor::zeros({1}, DType::i32), 3 * 6, {2, 9}, tp, 6);
     std::vector<double> all;
     for (int64_t token = 0; token < 18; ++token)
       all.push_back(static_cast<double>(Positions{2, 9}.of(token % 6, 6)));
@@ -225,12 +226,19 @@ TEST_CASE("positions of a rank's tokens") {
   });
 }
 
-TEST_CASE("one rank, or no cut: nothing is gathered, dropped or sent") {
-  CHECK_FALSE(cuts_tokens({}, {T}));
-  run_ranks(1, [](Communicator& tp) { CHECK_FALSE(cuts_tokens(tp, {T})); });
-  run_ranks(2, [](Communicator& tp) {
-    CHECK_FALSE(cuts_tokens(tp, {}));
-    CHECK(cuts_tokens(tp, {T}));
+TEST_CASE("on one rank the tokens are a list, and no bit is another") {
+  const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
+  const MlpOptions options{MlpKind::swiglu, C, F, true, 0.3, normal(0.5), normal(0.5)};
+  Mlp serial("m", options, in_f64);
+  const Passes expected = forward_backward(serial, x, dy, training);
+  run_ranks(1, [&](Communicator& tp) {
+    Mlp part("m", options, in_f64);
+    tensor_parallel(part, std::make_shared<Border>(tp));
+    sequence_parallel(part, std::make_shared<SequenceBorder>(tp, T));
+    const Passes out = forward_backward(part, as_rows(x), as_rows(dy), training);
+    CHECK(same_bits(out.y, as_rows(expected.y)));
+    CHECK(same_bits(out.dx, as_rows(expected.dx)));
+    CHECK(context().ledger.total_traffic().messages_sent == 0);
   });
   static_assert(sequence_parallel_collectives(true) == 8);
   static_assert(sequence_parallel_collectives(false) == 10);

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "support/cut_model.hpp"
 #include "support/layer_check.hpp"
 #include "support/parts_check.hpp"
 #include "support/rank_errors.hpp"
@@ -41,48 +42,22 @@ int64_t sent_by_all(const std::vector<RankReport>& reports, const char* label) {
 
 }  // namespace
 
-TEST_CASE("gradients of both kinds, with and without bias and dropout") {
-  for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu})
-    for (const bool bias : {false, true}) {
-      std::vector<LayerPtr> layers;
-      layers.push_back(std::make_unique<Mlp>(
-          "m", MlpOptions{kind, 5, 7, bias, bias ? 0.3 : 0.0, normal(0.5), normal(0.5)},
-          ParameterOptions{1, DType::f64}));
-      check_gradients(layers, random_tensor({2, 3, 5}, "x"), {1, 0, 0, 0, true});
-    }
-}
-
-TEST_CASE(
-    "kept: x, what enters the activation, what leaves it; then the gradients of the matrices") {
-  const int64_t rows = 6, width = 8, hidden = 12;
-  for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu}) {
-    Mlp mlp("m", {kind, width, hidden, true});
-    const int64_t matrices = kind == MlpKind::gelu ? 1 : 2;
-    Saved saved;
-    mlp.forward(Tensor::full({2, 3, width}, 1), saved);
-    CHECK(saved.bytes() == 4 * rows * (width + (matrices + 1) * hidden));
-    mlp.backward_input(Tensor::full({2, 3, width}, 1), saved);
-    CHECK(saved.bytes() ==
-          4 * rows * (2 * width + (1 + matrices) * hidden));  // x, down's x, dy of all
-    mlp.backward_weight(saved);
-    CHECK(saved.bytes() == 0);
-  }
-}
-
 TEST_CASE("f and g are each other's backward") {
   run_ranks(3, [](Communicator& tp) {
     const auto mine = [&] { return Tensor::full({2}, tp.rank() + 1, DType::f64); };
-    CopyToTensorParallel f(tp);
-    ReduceFromTensorParallel g(tp);
+    const Border border(tp);
     const Tensor x = mine();
-    CHECK(f.forward(x).shares_memory(x));
-    CHECK(f.backward(mine()).values() == std::vector<double>{6, 6});
-    CHECK(g.forward(mine()).values() == std::vector<double>{6, 6});
-    CHECK(g.backward(x).shares_memory(x));
+    CHECK(border.enter(x).shares_memory(x));
+    CHECK(border.enter_back(mine()).values() == std::vector<double>{6, 6});
+    CHECK(border.leave(mine()).values() == std::vector<double>{6, 6});
+    CHECK(border.leave_back(x).shares_memory(x));
   });
-  const Tensor x = Tensor::full({2}, 7);  // without anybody else: nothing
-  CHECK(ReduceFromTensorParallel().forward(x).shares_memory(x));
-  CHECK(CopyToTensorParallel().backward(x).values() == x.values());
+  run_ranks(1, [](Communicator& alone) {  // without anybody else: nothing
+    const Tensor x = Tensor::full({2}, 7);
+    CHECK(Border(alone).leave(x).shares_memory(x));
+    CHECK(Border(alone).enter_back(x).values() == std::vector<double>{7, 7});
+    CHECK(context().ledger.total_traffic().messages_sent == 0);
+  });
 }
 
 TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradient") {
@@ -100,15 +75,17 @@ TEST_CASE("columns, then rows, are the serial layers: outputs, dx, every gradien
         take_shard(whole, columns, held);
         return held;
       };
-      ColumnParallelLinear up_part("up", {C, F, true}, in_f64, tp);
+      Linear up_part("up", {C, F, true}, in_f64), down_whole("down", {F, C, true}, in_f64);
+      cut_by_columns(up_part, tp);
       const ParameterPtrs up_own = with_biases(up_part);
       Passes out = forward_backward(up_part, x, part(dh), training);
       check_equal(out.y, part(first.y), "columns: y");
-      check_equal(CopyToTensorParallel(tp).backward(out.dx), first.dx, "columns: dx", 1e-12, ranks);
+      check_equal(Border(tp).enter_back(out.dx), first.dx, "columns: dx", 1e-12, ranks);
       check_parts(up_own, ups, &Parameter::value, ranks);
       check_parts(up_own, ups, &Parameter::grad, ranks);
 
-      RowParallelLinear down_part("down", {F, C, true}, in_f64, tp);
+      cut_by_rows(down_whole, tp);
+      RowParallelLinear down_part(std::move(down_whole), std::make_shared<Border>(tp));
       const ParameterPtrs down_own = with_biases(down_part);
       out = forward_backward(down_part, part(h), dy, training);
       check_equal(out.y, second.y, "rows: y", 1e-12, ranks);
@@ -129,7 +106,8 @@ TEST_CASE(
       const Passes expected = forward_backward(serial, x, dy, training);
       for (const int ranks : {1, 2, 3, 4, 8}) {
         const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& tp) {
-          Mlp part("m", options, in_f64, tp);
+          Mlp part("m", options, in_f64);
+          cut_half(part, tp);
           const ParameterPtrs own = with_biases(part);
           const Passes out = forward_backward(part, x, dy, training);
           check_equal(out.y, expected.y, "y", 1e-12, ranks);
@@ -159,7 +137,7 @@ TEST_CASE("the linear net by pairs of layers: losses, gradients, weights after 3
   constexpr LinearNetConfig net{4, 24};
   const Tensor x = random_tensor({5, net.width}, "x"), target = random_tensor({5, net.width}, "t");
   // Three steps of SGD; between two layers of a pair a rank has a tp-th of the numbers.
-  const auto train = [&](const std::vector<LayerPtr>& layers, const Communicator& tp) {
+  const auto train = [&](const std::vector<LayerPtr>& layers, const BorderPtr& border) {
     std::vector<double> losses;
     Sgd sgd(parameters(Layers(layers)));
     for (int64_t step = 0; step < 3; ++step) {
@@ -174,7 +152,7 @@ TEST_CASE("the linear net by pairs of layers: losses, gradients, weights after 3
         Saved& own = saved.child(layers[i]->name());
         dy = layers[i]->backward_input(dy, own);
         layers[i]->backward_weight(own);
-        if (i % 2 == 0) dy = CopyToTensorParallel(tp).backward(dy);
+        if (i % 2 == 0 && border) dy = border->enter_back(dy);
       }
       sgd.step(0.01);
     }
@@ -187,15 +165,20 @@ TEST_CASE("the linear net by pairs of layers: losses, gradients, weights after 3
     const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& tp) {
       const LinearOptions square{net.width, net.width, false,
                                  normal(1 / std::sqrt(static_cast<double>(net.width)))};
+      const BorderPtr border = std::make_shared<Border>(tp);
       std::vector<LayerPtr> cut;
       for (int64_t i = 0; i < net.layers; ++i) {
         const std::string name = "layers." + std::to_string(i);
-        if (i % 2 == 0)
-          cut.push_back(std::make_unique<ColumnParallelLinear>(name, square, in_f64, tp));
-        else
-          cut.push_back(std::make_unique<RowParallelLinear>(name, square, in_f64, tp));
+        auto whole_layer = std::make_unique<Linear>(name, square, in_f64);
+        if (i % 2 == 0) {
+          cut_by_columns(*whole_layer, tp);
+          cut.push_back(std::move(whole_layer));
+        } else {
+          cut_by_rows(*whole_layer, tp);
+          cut.push_back(std::make_unique<RowParallelLinear>(std::move(*whole_layer), border));
+        }
       }
-      const std::vector<double> losses = train(cut, tp);
+      const std::vector<double> losses = train(cut, border);
       for (size_t step = 0; step < 3; ++step)
         CHECK(losses[step] == doctest::Approx(expected[step]).epsilon(1e-12));
       const ParameterPtrs own = parameters(Layers(cut));
@@ -213,7 +196,9 @@ TEST_CASE("with bf16 weights the sum over ranks is rounded once, as the serial l
   const std::vector<float> rows = {256, 1, -256, 0, 256, 1, 0, 0};
   for (const int ranks : {1, 2, 4})
     run_ranks(ranks, [&](Communicator& tp) {
-      RowParallelLinear down("down", {4, 3, true}, {1, DType::bf16}, tp);
+      Linear serial("down", {4, 3, true}, {1, DType::bf16});
+      cut_by_rows(serial, tp);
+      RowParallelLinear down(std::move(serial), std::make_shared<Border>(tp));
       ParameterPtrs own;
       down.add_parameters(own);
       own[0]->value.fill(1);
@@ -235,7 +220,8 @@ TEST_CASE("in a bf16 model f and g move 2 bytes per number, and what is kept has
   Tensor y, dx;  // of one rank
   for (const int ranks : {1, 2, 4}) {
     const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-      Mlp mlp("m", {MlpKind::swiglu, C, F, false, 0, normal(0.2), normal(0.2)}, bf16, tp);
+      Mlp mlp("m", {MlpKind::swiglu, C, F, false, 0, normal(0.2), normal(0.2)}, bf16);
+      cut_half(mlp, tp);
       Saved saved;
       const Tensor own = mlp.forward(x, saved);
       CHECK(own.dtype() == DType::bf16);
@@ -256,7 +242,8 @@ TEST_CASE("in a bf16 model f and g move 2 bytes per number, and what is kept has
 TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
   for (const int ranks : {1, 2, 4})
     run_ranks(ranks, [&](Communicator& tp) {
-      Mlp mlp("m", {MlpKind::swiglu, C, F, false}, {}, tp);
+      Mlp mlp("m", {MlpKind::swiglu, C, F, false}, {});
+      cut_half(mlp, tp);
       Saved saved;
       mlp.forward(Tensor::full({B, T, C}, 1), saved);
       CHECK(saved.bytes() == 4 * B * T * (C + 3 * F / ranks));
@@ -266,7 +253,8 @@ TEST_CASE("between f and g a rank keeps a tp-th; x stays whole") {
 
 TEST_CASE("what all ranks hold whole gets the same gradient on all, to the bit") {
   run_ranks(4, [&](Communicator& tp) {
-    Mlp mlp("m", {MlpKind::gelu, C, F, true}, in_f64, tp);
+    Mlp mlp("m", {MlpKind::gelu, C, F, true}, in_f64);
+    cut_half(mlp, tp);
     const ParameterPtrs own = with_biases(mlp);
     forward_backward(mlp, random_tensor({B, T, C}, "x"), random_tensor({B, T, C}, "dy"), training);
     int whole = 0;
@@ -285,12 +273,79 @@ TEST_CASE("what all ranks hold whole gets the same gradient on all, to the bit")
 
 TEST_CASE("widths that do not divide are refused with the nearest that do") {
   const auto error = [](int ranks, const MlpOptions& options) {
-    return error_of<RankFailed>(ranks,
-                                [&](Communicator& tp) { Mlp("layers.0.mlp", options, {}, tp); });
+    return error_of<RankFailed>(ranks, [&](Communicator& tp) {
+      Mlp mlp("layers.0.mlp", options);
+      cut_half(mlp, tp);
+    });
   };
   check_says(
       error(3, {MlpKind::gelu, 4, 16}),
       {"layers.0.mlp.up: 16 outputs cannot be divided among the 3 ranks of tensor parallelism",
        "the nearest number that can is 15"});
   check_says(error(8, {MlpKind::gelu, 4, 2}), {"the nearest number that can is 8"});
+}
+
+// Heads over ranks, dropout of probabilities and of the output included: each head's mask is that
+// of its number in the whole layer.
+TEST_CASE("heads over 1 to 8 ranks are the serial layer, grouped queries and dropout included") {
+  struct Sizes {
+    int64_t heads, kv_heads;
+    std::vector<int> ranks;
+  };
+  for (const Sizes& sizes :
+       {Sizes{8, 8, {1, 2, 4, 8}}, Sizes{8, 2, {1, 2}}, Sizes{6, 3, {1, 3}}, Sizes{8, 4, {4}}})
+    for (const AttentionKind kind : {AttentionKind::plain, AttentionKind::blockwise}) {
+      const int64_t width = 2 * sizes.heads;
+      TransformerConfig c = kind == AttentionKind::plain
+                                ? gpt2_config(1, width, sizes.heads, 8, 1)
+                                : llama_config(1, width, 4, sizes.heads, sizes.kv_heads, 8, 1);
+      c.kv_heads = sizes.kv_heads;
+      c.attention = kind, c.dtype = DType::f64, c.seed = 1, c.deviation = 0.5, c.dropout = 0.2;
+      if (kind == AttentionKind::plain) c.attention_dropout = 0.4;
+      const Tensor x = random_tensor({2, 5, width}, "x"), dy = random_tensor({2, 5, width}, "dy");
+      const auto run = [&](Attention& layer, Tensor& dx) {
+        Saved saved({.seed = 3, .step = 1, .first_sequence = 2, .training = true});
+        const Tensor y = layer.forward(x, saved);
+        dx = layer.backward_input(dy, saved);
+        layer.backward_weight(saved);
+        return y;
+      };
+      Attention serial("a", c);
+      ParameterPtrs whole;
+      serial.add_parameters(whole);
+      Tensor dx;
+      const Tensor y = run(serial, dx);
+      for (const int ranks : sizes.ranks) {
+        int64_t forward = 0, backward = 0;
+        for (const RankReport& rank : run_ranks(ranks, [&](Communicator& tp) {
+               Attention part("a", c);
+               cut_half(part, tp);
+               ParameterPtrs own;
+               part.add_parameters(own);
+               Tensor own_dx;
+               check_equal(run(part, own_dx), y, "y", 1e-12, ranks);
+               check_equal(own_dx, dx, "dx", 1e-12, ranks);
+               check_parts(own, whole, &Parameter::value, ranks);
+               check_parts(own, whole, &Parameter::grad, ranks);
+             })) {
+          forward += rank.ledger().traffic("tp.forward").bytes_sent;
+          backward += rank.ledger().traffic("tp.backward").bytes_sent;
+        }
+        CHECK(forward == tensor_parallel_bytes_sent_by_all(ranks, x.numel(), 8));
+        CHECK(backward == tensor_parallel_bytes_sent_by_all(ranks, x.numel(), 8));
+      }
+    }
+}
+
+TEST_CASE("heads that do not divide are refused") {
+  const auto error = [](int ranks, int64_t kv_heads) {
+    const TransformerConfig c = llama_config(1, 8, 4, 4, kv_heads, 8, 1);
+    return error_of<RankFailed>(ranks, [&](Communicator& tp) {
+      Attention attention("layers.0.attention", c);
+      cut_half(attention, tp);
+    });
+  };
+  check_says(error(3, 4), {"layers.0.attention: 4 heads cannot be divided among the 3 ranks",
+                           "the nearest number that can is 3"});
+  check_says(error(4, 2), {"2 key/value heads cannot be divided among the 4 ranks"});
 }

@@ -23,28 +23,27 @@ Tensor own_rows(const Tensor& whole, const Communicator& tp) {
   const int64_t held = whole.dim(0) / axis_size(tp);
   return whole.rows(axis_rank(tp) * held, (axis_rank(tp) + 1) * held);
 }
-// The columns of a whole (N, V) tensor that a rank of tp holds.
-Tensor own_columns(const Tensor& whole, const Communicator& tp) {
-  const int64_t held = whole.dim(1) / axis_size(tp), first = axis_rank(tp) * held;
-  Tensor part = Tensor::empty({whole.dim(0), held}, whole.dtype());
-  for (int64_t n = 0; n < part.dim(0); ++n)
-    for (int64_t v = 0; v < held; ++v)
-      part.data<double>()[n * held + v] = whole.item({n, first + v});
-  return part;
+ParameterPtr table(int64_t vocabulary) {
+  return make_parameter("e.weight", {vocabulary, C}, true, normal(1), 1, DType::f64);
+}
+VocabParallelEmbedding cut_table(int64_t vocabulary, const Communicator& tp) {
+  Embedding whole("e", table(vocabulary));
+  cut_by_tokens(*whole.table(), tp);
+  return {std::move(whole), std::make_shared<Border>(tp)};
 }
 
 }  // namespace
 
 TEST_CASE("rows of the table and their gradients are the serial embedding's, on 1 to 8 ranks") {
-  const Tensor ids = tokens(some_ids), dy = random_tensor({N, C}, "dy");
-  VocabParallelEmbedding serial("e", V, C, normal(1), {1, DType::f64});
+  const Tensor ids = tokens(some_ids).reshape({1, N}), dy = random_tensor({1, N, C}, "dy");
+  Embedding serial("e", table(V));
   Saved serial_saved;
   const Tensor expected = serial.forward(ids, serial_saved);
   serial.backward_input(dy, serial_saved);
   serial.backward_weight(serial_saved);
   for (const int ranks : {1, 2, 3, 4, 8})
     run_ranks(ranks, [&](Communicator& tp) {
-      VocabParallelEmbedding part("e", V, C, normal(1), {1, DType::f64}, tp);
+      VocabParallelEmbedding part = cut_table(V, tp);
       check_equal(part.table()->value, own_rows(serial.table()->value, tp), "table");
       Saved saved;
       check_equal(part.forward(ids, saved), expected, "y");
@@ -57,37 +56,13 @@ TEST_CASE("rows of the table and their gradients are the serial embedding's, on 
     });
 }
 
-TEST_CASE("the loss and its gradient are those of whole logits, large ones included") {
-  Tensor logits = random_tensor({N, V}, "logits");
-  for (int64_t v = 0; v < V; ++v) logits.data<double>()[2 * V + v] += 800;  // e^800 overflows
-  for (int64_t v = 0; v < V; ++v) logits.data<double>()[3 * V + v] -= 800;
-  const Tensor targets = tokens(some_ids);
-  const CrossEntropy whole = cross_entropy(logits, targets, 0.5);
-  const Tensor dlogits = cross_entropy_backward(logits, targets, whole.log_sum_exp, 0.5);
-  for (const int ranks : {1, 2, 3, 4, 8}) {
-    int64_t sent = 0;
-    for (const RankReport& rank : run_ranks(ranks, [&](Communicator& tp) {
-           Tensor part = own_columns(logits, tp);
-           const CrossEntropy out = vocab_parallel_cross_entropy(part, targets, 0.5, tp);
-           CHECK(std::abs(out.loss - whole.loss) <= 1e-12 * whole.loss);
-           check_equal(out.losses, whole.losses, "losses");
-           check_equal(out.log_sum_exp, whole.log_sum_exp, "log-sum-exp");
-           vocab_parallel_cross_entropy_backward_in_place(part, targets, out.log_sum_exp, 0.5, tp);
-           check_equal(part, own_columns(dlogits, tp), "dlogits");
-         }))
-      sent += rank.ledger().total_traffic().bytes_sent;
-    // Three numbers per token go round, and nothing else: logits are never gathered.
-    CHECK(sent == tensor_parallel_bytes_sent_by_all(ranks, vocab_parallel_loss_numbers(N), 8));
-  }
-}
-
 TEST_CASE("a vocabulary that tp does not divide is padded, and the padding changes nothing") {
   const int64_t odd = 22;  // on 8 ranks: 7 have 3 tokens, the last has 1
   const std::vector<int32_t> some = {3, 21, 0, 3, 11, 12, 3};
-  const Tensor ids = tokens(some), dy = random_tensor({N, C}, "dy");
-  VocabParallelEmbedding serial("e", odd, C, normal(1), {1, DType::f64});
+  const Tensor ids = tokens(some), dy = random_tensor({1, N, C}, "dy");
+  Embedding serial("e", table(odd));
   Saved serial_saved;
-  const Tensor expected = serial.forward(ids, serial_saved);
+  const Tensor expected = serial.forward(ids.reshape({1, N}), serial_saved);
   serial.backward_input(dy, serial_saved);
   serial.backward_weight(serial_saved);
   const Tensor whole = random_tensor({N, odd}, "logits");
@@ -96,7 +71,7 @@ TEST_CASE("a vocabulary that tp does not divide is padded, and the padding chang
   for (const int ranks : {3, 4, 5, 8, 15}) {  // of 15 ranks 11 have 2 tokens, and 4 none
     CAPTURE(ranks);
     run_ranks(ranks, [&](Communicator& tp) {
-      VocabParallelEmbedding part("e", odd, C, normal(1), {1, DType::f64}, tp);
+      VocabParallelEmbedding part = cut_table(odd, tp);
       const int64_t held = (odd + ranks - 1) / ranks, first = tp.rank() * held;
       const auto check_rows = [&](const Tensor& mine, const Tensor& all) {
         for (int64_t r = 0; r < held; ++r)
@@ -105,7 +80,7 @@ TEST_CASE("a vocabulary that tp does not divide is padded, and the padding chang
       };
       check_rows(part.table()->value, serial.table()->value);
       Saved saved;
-      check_equal(part.forward(ids, saved), expected, "y");
+      check_equal(part.forward(ids.reshape({1, N}), saved), expected, "y");
       part.backward_input(dy, saved);
       part.backward_weight(saved);
       check_rows(part.table()->grad, serial.table()->grad);
@@ -133,16 +108,16 @@ TEST_CASE("a vocabulary that tp does not divide is padded, and the padding chang
 
 TEST_CASE("a rank without any of the batch's tokens, and a batch without tokens") {
   run_ranks(3, [&](Communicator& tp) {
-    VocabParallelEmbedding part("e", V, C, normal(1), {1, DType::f64}, tp);
+    VocabParallelEmbedding part = cut_table(V, tp);
     Saved saved;
-    const Tensor y = part.forward(tokens({1, 2}), saved);  // all on rank 0
+    const Tensor y = part.forward(tokens({1, 2}).reshape({1, 2}), saved);  // all on rank 0
     part.backward_input(y, saved);
     part.backward_weight(saved);
     double largest = 0;
     for (const double g : part.table()->grad.values()) largest = std::max(largest, std::abs(g));
     CHECK((largest > 0) == (tp.rank() == 0));
     Saved none;
-    CHECK(part.forward(Tensor::empty({0}, DType::i32), none).shape() == Shape{0, C});
+    CHECK(part.forward(Tensor::empty({0, 1}, DType::i32), none).shape() == Shape{0, 1, C});
     Tensor no_logits = Tensor::empty({0, V / 3}, DType::f64);
     CHECK(vocab_parallel_cross_entropy(no_logits, tokens({}), 1, tp).loss == 0);
   });
@@ -158,9 +133,9 @@ TEST_CASE("mistakes are named: targets that are padding, tokens outside the whol
              {"the target of token 0 is padding, outside the vocabulary"});
   check_says(error_of<RankFailed>(2,
                                   [](Communicator& tp) {
-                                    VocabParallelEmbedding part("e", V, C, zeros(), {}, tp);
+                                    VocabParallelEmbedding part = cut_table(V, tp);
                                     Saved saved;
-                                    part.forward(tokens({3, 24}), saved);
+                                    part.forward(tokens({3, 24}).reshape({1, 2}), saved);
                                   }),
              {"id 24 of token 1 is outside the vocabulary of 24"});
   check_says(error_of<RankFailed>(2,

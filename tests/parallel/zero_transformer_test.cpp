@@ -4,7 +4,7 @@
 #include "support/message_of.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/fsdp.hpp"
 #include "yotta/parallel/zero.hpp"
@@ -262,7 +262,7 @@ int64_t peak_of_activations(int stage, DType dtype) {
       const Microbatch mine = sequences(i, 0, 8);
       Saved saved({0, 0, 0, 0, true});
       Tensor dlogits;
-      loss_of(forward(stack, mine.inputs, saved), mine, 1, &dlogits);
+      loss_of(forward(stack, mine.inputs, saved), mine.targets, 1, &dlogits);
       backward(stack, std::move(dlogits), saved);
     }
     if (zero) zero->finish();

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "yotta/model/config.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 using namespace yotta;
 

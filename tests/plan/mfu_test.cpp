@@ -6,8 +6,8 @@
 
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/nd_parallel.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
 
 using namespace yotta;
 
@@ -18,7 +18,7 @@ double counted(TransformerConfig config, Recompute again = Recompute::none) {
   double flops = 0;
   run_ranks(1, [&](Communicator&) {
     const DeviceScope meta(Device::meta);
-    const Transformer model(config);
+    const Transformer model = serial_model(config);
     const auto layers = checkpointed(model.stack(), {again}, 1, config.layers + 1);
     Saved saved({0, 0, 0, 0, true});
     const Tensor logits = forward(layers, Tensor::empty({1, config.context}, DType::i32), saved);

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/comm/chooser.hpp"
-#include "yotta/model/gradient_groups.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
 

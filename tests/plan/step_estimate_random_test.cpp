@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "yotta/core/random.hpp"
-#include "yotta/model/gradient_groups.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 #include "yotta/plan/layout_space.hpp"
 
 using namespace yotta;

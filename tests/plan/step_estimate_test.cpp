@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "plan/small_step.hpp"
-#include "yotta/model/gradient_groups.hpp"
+#include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
 

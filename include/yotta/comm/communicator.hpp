@@ -24,7 +24,7 @@
 //     scatter         n on the root       chunk `rank`
 //
 // A Communicator is a handle: copy it by value; copies are the same communicator. It belongs to its
-// rank's thread. What happens in a call: engine/calls.hpp.
+// rank's thread. What happens in a call: engine/collective_calls.hpp.
 #pragma once
 
 #include <functional>

@@ -98,36 +98,6 @@ void expect_mesh(const MeshShape& shape, int ranks, Where where = Where::current
 std::optional<MeshShape> nearest_mesh(const MeshShape& wanted, int ranks,
                                       const MeshWorks& works = {});
 
-// How attention crosses cp: keys and values go round the ring, or heads are exchanged for tokens.
-enum class ContextParallel : uint8_t { ring, ulysses };
-
-// How the tokens of all ranks of tp come to a matmul, and its sums to the ranks: in one collective,
-// or one rank's piece at a time, while other pieces are multiplied (parallel/async_tp.hpp).
-enum class Pieces : uint8_t { none, one_way, both_ways };
-
-// Sequence parallelism: the ranks of tp share the tokens between attention and MLP
-// (parallel/sequence_parallel.hpp).
-struct SequenceCut {
-  int64_t T = 0;  // tokens of a sequence, on this rank of cp; 0: tokens are not shared
-  bool keeps_gathered = false;  // what the forward pass gathers stays until the backward pass
-  Pieces pieces = Pieces::none;
-};
-
-// N, the tokens of all ranks, from the n that this rank holds. p successive numbers N would give
-// this rank n tokens, and since T >= p, at most one of them is a multiple of T: that is N.
-constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
-  return (p * n + rank) / T * T;
-}
-
-// The axes that reach inside a layer. Empty ones stand for size 1: the serial layer.
-struct LayerAxes {
-  Communicator tp, cp;
-  ContextParallel context = ContextParallel::ring;
-  SequenceCut sequence = {};
-  Communicator ep = {};
-  Communicator routed = {};  // ranks with other tokens of the same microbatch, in their order
-};
-
 class Mesh {
  public:
   Mesh(const Communicator& world, const MeshShape& shape, Where where = Where::current());
@@ -145,10 +115,6 @@ class Mesh {
   // ep, dp_shard and dp_replicate as one: all ranks that train on different sequences.
   Communicator& dp() { return dp_; }
   Communicator& world() { return world_; }
-  LayerAxes layer_axes(ContextParallel context = ContextParallel::ring,
-                       const SequenceCut& sequence = {}) {
-    return {(*this)[Axis::tp], (*this)[Axis::cp], context, sequence, (*this)[Axis::ep]};
-  }
 
   // The ranks that differ from this one only along these axes, by rank. All ranks of the world must
   // call. Of a mirrored mesh, where nothing can be summed, pp with other axes gives an empty one.

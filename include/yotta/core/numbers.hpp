@@ -230,7 +230,8 @@ constexpr double pf_day = 1e15 * 86'400;  // FLOP
 constexpr double pf_days(double flops) { return flops / pf_day; }
 
 // Training costs 6 FLOP per parameter and token: 2 forward (a multiply and an add), 4 backward,
-// which has two matmuls for each one. Attention's own part comes on top (model/config.hpp).
+// which has two matmuls for each one. Attention's own part comes on top: step_flops() in
+// nn/transformer_config.hpp.
 constexpr double training_flops(double parameters, double tokens) {
   return 6 * parameters * tokens;
 }

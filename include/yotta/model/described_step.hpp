@@ -161,7 +161,7 @@ inline DescribedFigures run_described(const Cluster& cluster, const DescribedSte
 }
 
 // Model FLOPs of a step, with attention counted as causal models need it: each token sees half of
-// the others. step_flops() (config.hpp) counts all of them.
+// the others. step_flops() (nn/transformer_config.hpp) counts all of them.
 constexpr double causal_step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
   const double tokens = static_cast<double>(batch * sequence);
   return step_flops(c, batch, sequence) -

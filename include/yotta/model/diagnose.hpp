@@ -18,8 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "yotta/comm/communicator.hpp"
 #include "yotta/model/microbatch.hpp"
 #include "yotta/nn/layer.hpp"
+#include "yotta/nn/loss.hpp"
 
 namespace yotta {
 
@@ -55,11 +57,11 @@ class DetachedListeners {
 
 // Forward and backward of one microbatch, each layer checked. Uses up the gradients.
 void check_layers(Finding& finding, Layers layers, const Microbatch& batch, double scale,
-                  const BatchPosition& position, const Communicator& tp = {});
+                  const BatchPosition& position, const LossOf& loss = loss_of);
 
 // What broke, over all microbatches of a step on this rank. Leaves the gradients unusable.
 Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
-                 const BatchPosition& position, const Communicator& tp = {});
+                 const BatchPosition& position, const LossOf& loss = loss_of);
 
 // The earliest of all ranks' findings, in words, the same on all of them; empty if there is none.
 // All ranks of `world` call; an empty communicator is this rank alone.

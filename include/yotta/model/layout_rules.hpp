@@ -15,8 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "yotta/model/nd_options.hpp"
+#include "yotta/comm/mesh.hpp"
 #include "yotta/model/nearest.hpp"
+#include "yotta/parallel/nd_options.hpp"
 
 namespace yotta {
 

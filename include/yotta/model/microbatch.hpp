@@ -1,16 +1,15 @@
-// Microbatch: the sequences of a step that a rank computes at once, and their loss.
+// Microbatch: the sequences of a step that a rank computes at once.
 //
 //     batch of 8     rank 0: sequences 0 to 3        rank 1: sequences 4 to 7
 //                    microbatches 0, 1 │ 2, 3        microbatches 4, 5 │ 6, 7
 //
 // Each knows where it stands in the whole batch, so that dropout draws the same masks however the
-// batch is cut. Letters: B sequences, T tokens of a sequence, N = B T rows of logits, V vocabulary.
+// batch is cut. Letters: B sequences, T tokens of a sequence.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "yotta/comm/communicator.hpp"
 #include "yotta/core/tensor.hpp"
 #include "yotta/nn/saved.hpp"
 
@@ -31,12 +30,6 @@ std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets
 // The position of a microbatch's rows and columns. `step` holds the step's seed, its number, and
 // whether it trains.
 BatchPosition position_of(const Microbatch& batch, BatchPosition step);
-
-// The loss of a microbatch, and dlogits if asked for. scale = 1 / tokens of the whole batch. Where
-// the vocabulary is cut over tp, each rank passes its part of the logits, (B, T, V/tp), and all
-// ranks of tp get the same loss.
-double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
-               const Communicator& tp = {});
 
 }  // namespace yotta
 

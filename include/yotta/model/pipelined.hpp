@@ -11,26 +11,15 @@
 
 #include <span>
 
-#include "yotta/comm/mesh.hpp"
-#include "yotta/model/config.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/model/microbatch.hpp"
-#include "yotta/model/nd_options.hpp"
+#include "yotta/nn/loss.hpp"
+#include "yotta/nn/transformer_config.hpp"
 #include "yotta/parallel/pipeline.hpp"
+#include "yotta/parallel/pipeline_kinds.hpp"
+#include "yotta/parallel/stage_entries.hpp"
 
 namespace yotta {
-
-// The entries of the transformer's stack, [first, last), that stage `stage` of `stages` has.
-constexpr StageLayers stage_entries(const TransformerConfig& config, int stages, int stage,
-                                    bool ends_count = false) {
-  if (ends_count) return layers_of_stage(config.layers + 2, stages, stage);
-  const StageLayers blocks = layers_of_stage(config.layers, stages, stage);
-  return {stage == 0 ? 0 : blocks.first + 1,
-          stage + 1 == stages ? config.layers + 2 : blocks.last + 1};
-}
-
-// The layers of a stage with activation checkpointing of its blocks: not of embedding or head.
-std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options, int stages,
-                                         int stage);
 
 // For planning: seconds of a block's F, I and W, up to one factor, by its matmuls (Qi et al., table
 // 1, for GPT): C the width, T the tokens of a sequence.
@@ -44,8 +33,8 @@ struct PipelinedStep {
   PipelinePlan plan = {};
   int64_t width = 1;         // C of what flows between stages
   DType dtype = DType::f32;  // and its type
-  Communicator tp = {};      // that the vocabulary is cut over
-  SequenceCut cut = {};      // over tp: with sequence parallelism (n, C) flows, not (B, T, C)
+  LossOf loss = loss_of;     // of what the last stage gives
+  Communicator tokens = {};  // that share the tokens: then (n, C) flows, not (B, T, C); or empty
 };
 
 // Forward and backward of all microbatches. `position` is that of the step, for dropout's draws;

@@ -10,10 +10,10 @@
 
 #include <vector>
 
-#include "yotta/model/config.hpp"
 #include "yotta/model/named_tensor.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/model/whole_tensors.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

@@ -26,8 +26,8 @@
 #include <optional>
 #include <span>
 
-#include "yotta/model/nd_options.hpp"
 #include "yotta/model/rank_model.hpp"
+#include "yotta/parallel/nd_options.hpp"
 #include "yotta/parallel/pipeline.hpp"
 #include "yotta/parallel/rerouted_pipeline.hpp"
 #include "yotta/parallel/tied_parameters.hpp"

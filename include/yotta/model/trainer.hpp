@@ -13,8 +13,8 @@
 //     one batch of 8   sum of 8 / 8   three of 3, 3, 2   sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
 //
 // Memory: one microbatch's Saved at a time. FLOPs: 6 per weight and token, and attention
-// (config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop the run before
-// the weights change.
+// (nn/transformer_config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop
+// the run before the weights change.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,10 @@
 #include <string>
 #include <vector>
 
+#include "yotta/comm/communicator.hpp"
 #include "yotta/model/microbatch.hpp"
 #include "yotta/nn/layer.hpp"
+#include "yotta/nn/loss.hpp"
 #include "yotta/nn/optimizer.hpp"
 
 namespace yotta {
@@ -54,7 +56,7 @@ struct TrainHooks {
   std::function<double(double)> sum_of_squares;  // over the parts of a split model; empty: whole
   std::function<void()> before_step;             // biases of routers: the step is taken
   std::function<void()> after_step;              // ZeRO: gather the new weights
-  Communicator tp;                               // that the vocabulary is cut over
+  LossOf loss = loss_of;                         // tp: of a part of the logits
   Communicator world;  // all ranks of the run: they agree on what broke; empty: this one alone
 };
 
@@ -65,7 +67,7 @@ struct StepReport {
 };
 
 // The mean loss of some microbatches: forward only, nothing dropped.
-double evaluate(Layers layers, std::span<const Microbatch> batches, const Communicator& tp = {});
+double evaluate(Layers layers, std::span<const Microbatch> batches, const LossOf& loss = loss_of);
 
 class Trainer {
  public:

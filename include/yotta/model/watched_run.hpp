@@ -24,8 +24,8 @@
 #include <string>
 #include <vector>
 
-#include "yotta/model/config.hpp"
 #include "yotta/model/silent_corruption.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

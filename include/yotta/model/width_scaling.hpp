@@ -33,7 +33,7 @@ namespace yotta {
 
 enum class WidthRole : uint8_t { input, hidden, output };
 
-// By its name in a transformer (transformer.hpp).
+// By its name in a transformer (nn/transformer.hpp).
 inline WidthRole width_role(const Parameter& parameter) {
   if (!parameter.is_matrix || parameter.name.starts_with("embedding.")) return WidthRole::input;
   return parameter.name.starts_with("layers.") ? WidthRole::hidden : WidthRole::output;

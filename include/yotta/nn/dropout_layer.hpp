@@ -52,6 +52,7 @@ class Dropout : public Layer {
   }
   void backward_weight(Saved&) override {}
   void add_parameters(std::vector<ParameterPtr>&) override {}
+  double probability() const { return probability_; }
 
  private:
   double probability_;

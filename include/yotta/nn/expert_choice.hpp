@@ -49,14 +49,9 @@
 #include <numeric>
 #include <span>
 
-#include "yotta/core/dtype.hpp"
+#include "yotta/nn/router_options.hpp"
 
 namespace yotta {
-
-enum class RouterScore : uint8_t { softmax, sigmoid };
-constexpr const char* name(RouterScore score) {
-  return score == RouterScore::softmax ? "softmax" : "sigmoid";
-}
 
 // Weights of a layer of E swiglu experts that one token is multiplied with.
 constexpr int64_t weights_met(int64_t C, int64_t F, int64_t E, int64_t k) {

@@ -64,6 +64,13 @@ class Linear : public Layer {
                                  init.seed, init.dtype));
   }
 
+  // Takes over another layer's weights: for a layer that does the same on several ranks.
+  explicit Linear(Linear&& serial)
+      : Layer(serial.name()),
+        weight_(std::move(serial.weight_)),
+        bias_(std::move(serial.bias_)),
+        adds_bias_(serial.adds_bias_) {}
+
   // Uses a weight (O, I) that another layer has made: a tied output matrix.
   Linear(std::string name, ParameterPtr tied) : Layer(std::move(name)), weight_(std::move(tied)) {}
 
@@ -95,6 +102,11 @@ class Linear : public Layer {
     to.push_back(weight_.parameter());
     if (bias_.defined()) to.push_back(bias_.parameter());
   }
+
+  Parameter& weight_parameter() const { return *weight_.parameter(); }
+  Parameter* bias_parameter() const { return bias_.parameter().get(); }  // none: null
+  // false: the bias is held and trained here, and added elsewhere.
+  void set_adds_bias(bool adds) { adds_bias_ = adds && bias_.defined(); }
 
  protected:
   // y as it is summed, in x's type: a layer whose inputs are split among ranks has

@@ -19,8 +19,9 @@
 //                          of the order of n^2 / k more forwards          Replay(restart_schedule)
 //     the best possible    s checkpoints, one Saved, fewest forwards      Replay(revolve_schedule)
 // "Full" recomputation in papers is C = 1: of each layer only x stays. "Selective" drops only
-// attention's (T, T) arrays: much memory for few FLOPs. "Pointwise" drops what no matrix product
-// has made, the outputs of norms and activations. They are made again without a message.
+// attention's (T, T) arrays: much memory for few FLOPs; it stands around attention's core.
+// "Pointwise" drops what no matrix product has made, the outputs of norms and activations. They are
+// made again without a message.
 //
 // Contract: backward_input of what is run again does both halves, I and W, layer by layer, so that
 // nothing computed again outlives the call; its backward_weight has nothing left to do.
@@ -29,8 +30,8 @@
 // Transformer Models.
 #pragma once
 
-#include "yotta/nn/layer.hpp"
-#include "yotta/parallel/revolve.hpp"
+#include "yotta/nn/transformer.hpp"
+#include "yotta/parallel/replay.hpp"
 
 namespace yotta {
 
@@ -39,12 +40,6 @@ constexpr int64_t square_root_of(int64_t n) {
   int64_t C = 1;
   while (C * C < n) ++C;
   return C;
-}
-
-// y = layer(x), keeping nothing.
-inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
-  Saved dropped(place, layer.name());
-  return layer.forward(x, dropped);
 }
 
 // A slice of which only the input is kept.
@@ -67,41 +62,89 @@ class Checkpoint : public Sequential {
   void backward_weight(Saved&) override {}
 };
 
-inline void drop_probabilities(Saved& own) {
-  own.each([](Saved& each) {
-    if (!each.has("probabilities")) return;
-    each.take("probabilities");
-    if (each.has("mask")) each.take("mask");
-  });
+// Entries first to last - 1 of the stack.
+inline Layers slice_of(Layers stack, int64_t first, int64_t last) {
+  return stack.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
 }
 
-// A slice whose attention probabilities (B, H, T, T) and their dropout mask are dropped after each
-// layer. Attention makes them again from q, k and v when its backward pass comes. With blockwise
-// attention there is nothing to drop: it never keeps them.
-class AttentionCheckpoint : public Sequential {
+// Entries [first, last), `every` of them in a Checkpoint; 0: the square root of all.
+inline std::vector<LayerPtr> checkpoint_every(Layers stack, int64_t first, int64_t last,
+                                              int64_t every) {
+  std::vector<LayerPtr> made;
+  const int64_t C = every == 0 ? square_root_of(last - first) : every;
+  for (int64_t begin = first; begin < last; begin += C)
+    made.push_back(std::make_unique<Checkpoint>(slice_of(stack, begin, std::min(last, begin + C))));
+  return made;
+}
+
+// A core that keeps no probabilities (B, H, T, T) and no mask of them: its backward pass makes both
+// again from q, k and v. It stands around another core, which keeps them (PlainCore); blockwise
+// attention never does.
+class RecomputedCore : public AttentionCore {
  public:
-  using Sequential::Sequential;
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor y = x;
-    for (const LayerPtr& layer : layers()) {
-      Saved& own = saved.child(layer->name());
-      y = layer->forward(y, own);
-      drop_probabilities(own);
-    }
-    return y;
+  explicit RecomputedCore(std::unique_ptr<AttentionCore> core) : core_(std::move(core)) {}
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
+    const Tensor o = core_->forward(q, k, v, saved);
+    saved.take("probabilities");
+    if (saved.has("mask")) saved.take("mask");
+    return o;
   }
-};
+  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
+    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
+    core_->forward(q, k, v, saved);
+    return core_->backward(dout, saved);
+  }
 
-// A layer that can drop what it keeps although no matrix product has made it.
-class PointwiseParts {
- public:
-  virtual ~PointwiseParts() = default;
-  virtual void drop_pointwise(Saved& saved) = 0;
-  virtual void make_pointwise(Saved& saved) = 0;  // again, from what has stayed
+ private:
+  std::unique_ptr<AttentionCore> core_;
 };
+// Puts it around the core of every block with plain attention, also of blocks in slices; once.
+inline void recompute_attention(Layers layers) {
+  for (const LayerPtr& layer : layers) {
+    if (auto* const slice = dynamic_cast<Sequential*>(layer.get()))
+      recompute_attention(slice->layers());
+    auto* const block = dynamic_cast<Block*>(layer.get());
+    if (block == nullptr) continue;
+    std::unique_ptr<AttentionCore>& core = block->attention.core;
+    if (dynamic_cast<PlainCore*>(core.get()) != nullptr)
+      core = std::make_unique<RecomputedCore>(std::move(core));
+  }
+}
 
-// A slice whose layers drop such parts after the forward pass, and make them again when their
-// backward pass comes. Layers without such parts stay as they are.
+// Drops, after a block's forward, what its norms give to their readers and what the activation
+// gives to mlp.down; and makes it again, before its backward_input, from what has stayed. In a
+// block of Llama 3 405B that is 10 bytes of 32 for each number of x.
+inline void drop_pointwise(Block& block, Saved& saved) {
+  const auto drop = [](const Readers& readers, Saved& own) {
+    for (Saved* each : readers.keeping_x(own)) each->take("x");
+  };
+  drop(*block.attention.qkv, saved.child(block.attention.name()));
+  auto* const mlp = dynamic_cast<Mlp*>(block.mlp.get());
+  if (mlp == nullptr) return;  // all that experts keep stays
+  Saved& own = saved.child(mlp->name());
+  drop(*mlp->in, own);
+  own.child(mlp->down->name()).take("x");
+}
+inline void make_pointwise(Block& block, Saved& saved) {
+  const auto rows_as = [](const Linear& reader, const Tensor& x) {  // as the reader keeps them
+    return as_type(as_rows(x), reader.weight_parameter().value.dtype());
+  };
+  const auto make = [&](Norm& norm, const Readers& readers, Saved& own) {
+    const std::vector<Saved*> keeping = readers.keeping_x(own);
+    if (keeping.empty()) return;
+    Saved again;
+    const Tensor y = norm.forward(saved.child(norm.name()).get("x"), again);
+    for (Saved* each : keeping) each->keep("x", rows_as(readers[0], y));
+  };
+  make(block.norm1, *block.attention.qkv, saved.child(block.attention.name()));
+  auto* const mlp = dynamic_cast<Mlp*>(block.mlp.get());
+  if (mlp == nullptr) return;
+  Saved& own = saved.child(mlp->name());
+  make(block.norm2, *mlp->in, own);
+  own.child(mlp->down->name()).keep("x", rows_as(*mlp->down, mlp->active(own)));
+}
+
+// A slice whose blocks do so. Other layers stay as they are.
 class PointwiseCheckpoint : public Sequential {
  public:
   using Sequential::Sequential;
@@ -109,8 +152,8 @@ class PointwiseCheckpoint : public Sequential {
     Tensor y = x;
     for (const LayerPtr& layer : layers()) {
       y = run(*layer, y, saved);
-      if (auto* const parts = dynamic_cast<PointwiseParts*>(layer.get()))
-        parts->drop_pointwise(saved.child(layer->name()));
+      if (auto* const block = dynamic_cast<Block*>(layer.get()))
+        drop_pointwise(*block, saved.child(layer->name()));
     }
     return y;
   }
@@ -118,64 +161,12 @@ class PointwiseCheckpoint : public Sequential {
     Tensor dx = dy;
     for (size_t i = layers().size(); i-- > 0;) {
       Layer& layer = *layers()[i];
-      if (auto* const parts = dynamic_cast<PointwiseParts*>(&layer))
-        parts->make_pointwise(saved.child(layer.name()));
+      if (auto* const block = dynamic_cast<Block*>(&layer))
+        make_pointwise(*block, saved.child(layer.name()));
       dx = run_back(layer, dx, saved);
     }
     return dx;
   }
-};
-
-// A slice that is reversed by a schedule: revolve_schedule or restart_schedule of its layers.
-// forward plays it up to the last layer, of which it keeps Saved; backward_input plays the rest.
-// Checkpoints live in Saved.
-class Replay : public Sequential {
- public:
-  Replay(Layers layers, ReplayActions actions) : Sequential(layers), actions_(std::move(actions)) {
-    while (turn_ < actions_.size() && actions_[turn_].kind != ReplayAction::Kind::reverse) ++turn_;
-  }
-  Tensor forward(const Tensor& x, Saved& saved) override {
-    Tensor flows = x;
-    for (size_t i = 0; i < turn_; ++i) play(actions_[i], flows, saved);
-    return turn_ == actions_.size() ? flows : run(layer(actions_[turn_]), flows, saved);
-  }
-  Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    Tensor dx = dy, flows;
-    for (size_t i = turn_; i < actions_.size(); ++i) {
-      if (actions_[i].kind != ReplayAction::Kind::reverse) {
-        play(actions_[i], flows, saved);
-        continue;
-      }
-      Layer& reversed = layer(actions_[i]);
-      if (i > turn_) run(reversed, std::exchange(flows, {}), saved);
-      dx = run_back(reversed, dx, saved);
-      reversed.backward_weight(saved.child(reversed.name()));
-    }
-    return dx;
-  }
-  void backward_weight(Saved&) override {}
-
- private:
-  Layer& layer(const ReplayAction& action) const {
-    return *layers()[static_cast<size_t>(action.layer)];
-  }
-
-  // Plays any action but a reversal. `flows` is what flows into the next layer.
-  void play(const ReplayAction& action, Tensor& flows, Saved& saved) const {
-    const std::string slot = "checkpoint " + std::to_string(action.layer);
-    switch (action.kind) {
-      case ReplayAction::Kind::keep: return saved.keep(slot, flows);
-      case ReplayAction::Kind::restore: flows = saved.get(slot); return;
-      case ReplayAction::Kind::drop: saved.take(slot); return;
-      case ReplayAction::Kind::run:
-        flows = run_and_forget(layer(action), flows, saved.position());
-        return;
-      case ReplayAction::Kind::reverse: return;
-    }
-  }
-
-  ReplayActions actions_;
-  size_t turn_ = 0;  // where forward ends and backward begins: the last layer's reversal
 };
 
 enum class Recompute : uint8_t { none, attention, all, revolve, pointwise };
@@ -186,23 +177,9 @@ struct CheckpointOptions {
   int64_t snapshots = 1;  // revolve: checkpoints that there is room for
 };
 
-// Entries first to last - 1 of the stack.
-inline Layers slice_of(Layers stack, int64_t first, int64_t last) {
-  return stack.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
-}
-
-inline std::vector<LayerPtr> checkpoint_every(Layers stack, int64_t first, int64_t last,
-                                              int64_t every) {
-  std::vector<LayerPtr> made;
-  const int64_t C = every == 0 ? square_root_of(last - first) : every;
-  for (int64_t begin = first; begin < last; begin += C)
-    made.push_back(std::make_unique<Checkpoint>(slice_of(stack, begin, std::min(last, begin + C))));
-  return made;
-}
-
 // The same model with entries [first, last) of its stack checkpointed; last -1: to its end. The
 // others (an embedding, a head) stay as they are. The result refers to `stack`, which must outlive
-// it.
+// it. Recompute::attention replaces the cores of the blocks themselves.
 inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions& options,
                                           int64_t first = 0, int64_t last = -1,
                                           Where where = Where::current()) {
@@ -221,10 +198,9 @@ inline std::vector<LayerPtr> checkpointed(Layers stack, const CheckpointOptions&
   };
   const int64_t n = last - first;
   as_they_are(0, first);
-  if (options.what == Recompute::none) as_they_are(first, last);
-  if (options.what == Recompute::attention)
-    for (int64_t i = first; i < last; ++i)
-      made.push_back(std::make_unique<AttentionCheckpoint>(slice(i, i + 1)));
+  if (options.what == Recompute::attention) recompute_attention(slice(first, last));
+  if (options.what == Recompute::none || options.what == Recompute::attention)
+    as_they_are(first, last);
   if (options.what == Recompute::pointwise)
     for (int64_t i = first; i < last; ++i)
       made.push_back(std::make_unique<PointwiseCheckpoint>(slice(i, i + 1)));

@@ -46,11 +46,15 @@
 #include <vector>
 
 #include "yotta/comm/channel.hpp"
-#include "yotta/comm/mesh.hpp"
+#include "yotta/comm/communicator.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/nn/elementwise.hpp"
 
 namespace yotta {
+
+// How the tokens of all ranks of tp come to a matmul, and its sums to the ranks: in one collective,
+// or one rank's piece at a time, while other pieces are multiplied.
+enum class Pieces : uint8_t { none, one_way, both_ways };
 
 // How many hops pieces make to the right, and to the left; together p - 1.
 struct Reach {

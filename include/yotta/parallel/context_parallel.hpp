@@ -14,6 +14,8 @@
 //
 // Targets are cut from the targets of the whole sequence: the token after a chunk's last one is on
 // another rank.
+// In a transformer attention's core is replaced: BlockwiseCore by RingCore. Rope, dropout and
+// learned positions read the BatchPosition already.
 // Cost: activations of T/cp tokens on each rank; weights whole; messages as in
 // ring_attention.hpp and Ddp.
 // Contract: T a multiple of 2 cp (any T on one rank). Letters: B batch, T sequence, cp ranks.
@@ -24,7 +26,7 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/nn/narrow.hpp"
-#include "yotta/nn/positions.hpp"
+#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 
 namespace yotta {
@@ -101,6 +103,50 @@ inline Tensor context_gather(const Tensor& shard, const Communicator& cp,
     shards.push_back(
         all.rows(rank * shard.numel(), (rank + 1) * shard.numel()).reshape(shard.shape()));
   return context_unshard(shards, order, where);
+}
+
+// Throws unless these columns are at the positions that this rank of cp holds.
+inline void expect_positions(const std::string& layer, int64_t columns, const Positions& positions,
+                             const Communicator& cp) {
+  const Positions own = context_positions(columns * cp.size(), cp);
+  if (cp.size() > 1 && positions != own)
+    fail(Where::current(),
+         "{}: the microbatch's columns stand at {} and on, but rank {} of {} holds chunks that "
+         "begin at {} and {}: give its BatchPosition context_positions(T, cp)",
+         layer, positions.first, cp.rank(), cp.size(), own.first, own.second);
+}
+
+// Throws unless the layer's attention is blockwise.
+inline void expect_blockwise(const Attention& attention) {
+  if (attention.config().attention == AttentionKind::plain)
+    fail(Where::current(), "{}: context parallelism needs blockwise attention", attention.name());
+}
+
+// A core on some columns of every sequence, those that context_positions says: refuses others. o and
+// log-sum-exp are of this rank's queries over all keys.
+class RingCore : public BlockwiseCore {
+ public:
+  RingCore(std::string layer, Communicator cp) : layer_(std::move(layer)), cp_(std::move(cp)) {}
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
+    expect_positions(layer_, q.dim(1), saved.position().positions, cp_);
+    return keep(q, k, v, ring_attention(q, k, v, cp_), saved);
+  }
+  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
+    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
+    return ring_attention_backward(dout, q, k, v, take(saved), cp_);
+  }
+
+ private:
+  std::string layer_;
+  Communicator cp_;
+};
+
+// In every block of a model, or a slice; blockwise attention only.
+inline void ring_attention(Transformer& model, const Communicator& cp) {
+  for (Block* block : model.blocks()) {
+    expect_blockwise(block->attention);
+    block->attention.core = std::make_unique<RingCore>(block->attention.name(), cp);
+  }
 }
 
 }  // namespace yotta

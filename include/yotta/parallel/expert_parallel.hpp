@@ -22,7 +22,7 @@
 //
 // A shared expert, an Mlp that every token runs through, computes while rows are on their way. With
 // tp each expert's F is cut as an Mlp's is; y is a partial sum until g (tensor_parallel.hpp). With
-// a SequenceCut f gathers the tokens that tp shares out, and the router keeps all of them.
+// a SequenceBorder f gathers the tokens that tp shares out, and the router keeps all of them.
 //
 // Gradients: a rank has seen the rows of all ranks of ep for its experts. So an expert's gradient
 // is summed over the ranks that hold the same expert, and not over ep. The router and the shared
@@ -161,20 +161,23 @@ class MoeMlp : public Composite {
       : Composite(std::move(name)),
         options_(options),
         axes_(axes),
-        f_(axes.tp, axes.sequence),
-        g_(axes.tp, axes.sequence),
         router_(this->name() + ".router", options.router, init),
         experts_(this->name() + ".experts", held_experts(options, axes, this->name(), where), init),
-        dropout_(this->name() + ".dropout", options.dropout, axes.tp, axes.sequence) {
+        dropout_(std::make_unique<Dropout>(this->name() + ".dropout", options.dropout)) {
     if (options.shared_hidden != 0)
-      shared_ = std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init,
-                                      axes.tp, axes.sequence);
+      shared_ =
+          std::make_unique<Mlp>(this->name() + ".shared", shared_expert(options, where), init);
+    if (shared_ && axes.border) tensor_parallel(*shared_, axes.border);
+    const auto tokens = std::dynamic_pointer_cast<const SequenceBorder>(axes.border);
+    if (tokens == nullptr) return;
+    dropout_ = std::make_unique<SequenceDropout>(*dropout_, tokens);
+    if (shared_) sequence_parallel(*shared_, tokens);
   }
 
   // Both (..., C) -> (..., C).
   Tensor forward(const Tensor& x, Saved& saved) override {
     expect_dtype(name().c_str(), "x", x, experts_.dtype(), Where::current());
-    const Tensor whole = f_.forward(x), tokens = as_rows(whole);
+    const Tensor whole = axes_.border ? axes_.border->enter(x) : x, tokens = as_rows(whole);
     const Routing routing =
         route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
     const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
@@ -182,20 +185,23 @@ class MoeMlp : public Composite {
     Tensor y = through_experts(x, tokens, routing, rows, shared, saved);
     saved.keep("assignment", rows.assignment);
     saved.keep("weight", routing.weight);
-    y = g_.forward(with_leading_dims_of(whole, y));
+    y = with_leading_dims_of(whole, y);
+    if (axes_.border) y = axes_.border->leave(y);
     if (shared.defined()) add_into(y, shared);
-    return run(dropout_, y, saved);
+    return run(*dropout_, y, saved);
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    const Tensor dsum = run_back(dropout_, dy, saved), whole = g_.backward(dsum);
+    const Tensor dsum = run_back(*dropout_, dy, saved);
+    const Tensor whole = axes_.border ? axes_.border->leave_back(dsum) : dsum;
     const DispatchPlan plan = planned(saved.take("counts"));
     const Tensor assignment = saved.take("assignment");
     CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                                saved.take("weight"));
     Tensor dtokens, dshared;
     Tensor dx = back_through_experts(d, plan, assignment, dsum, dtokens, dshared, saved);
-    if (axis_rank(axes_.tp) == 0) add_into(dx, dtokens);  // whole on each rank: once in f's sum
-    dx = f_.backward(with_leading_dims_of(whole, dx));
+    if (is_first_of_tp()) add_into(dx, dtokens);  // whole on each rank: once in f's sum
+    dx = with_leading_dims_of(whole, dx);
+    if (axes_.border) dx = axes_.border->enter_back(dx);
     if (dshared.defined()) add_into(dx, dshared);
     return dx;
   }
@@ -211,8 +217,8 @@ class MoeMlp : public Composite {
  protected:
   // all but the experts
   std::vector<Layer*> parts() override {
-    if (shared_ == nullptr) return {&router_, &dropout_};
-    return {&router_, shared_.get(), &dropout_};
+    if (shared_ == nullptr) return {&router_, dropout_.get()};
+    return {&router_, shared_.get(), dropout_.get()};
   }
 
  private:
@@ -236,8 +242,9 @@ class MoeMlp : public Composite {
     return experts_.backward_input(plan.by_expert(arrived), saved.child(experts_.name()));
   }
 
-  // all_counts ("ep.counts"), kept as "counts"; gather_rows, send ("ep.dispatch"), the shared
-  // expert, wait, the experts, send_back ("ep.combine"), kept as "results"; combine_rows.
+  // y, without the shared expert's part, which is `shared`. all_counts ("ep.counts"), kept as
+  // "counts"; gather_rows, send ("ep.dispatch"), the shared expert, wait, the experts, send_back
+  // ("ep.combine"), kept as "results"; combine_rows.
   Tensor through_experts(const Tensor& x, const Tensor& tokens, const Routing& routing,
                          const ExpertRows& rows, Tensor& shared, Saved& saved) {
     saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
@@ -250,32 +257,72 @@ class MoeMlp : public Composite {
     saved.keep("results", results);
     return combine_rows(results, rows.assignment, routing.weight);
   }
-
-  // d.drows travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what
-  // experts return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp,
-  // d.dweight is a part of a sum. dtokens (n, C): the router's part of dx.
+  // dx, without the parts of the router, dtokens (n, C), and of the shared expert, dshared. d.drows
+  // travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what experts
+  // return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp, d.dweight
+  // is a part of a sum.
   Tensor back_through_experts(CombineGradients& d, const DispatchPlan& plan,
                               const Tensor& assignment, const Tensor& dsum, Tensor& dtokens,
                               Tensor& dshared, Saved& saved) {
     RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
     if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
-    if (axis_size(axes_.tp) > 1)
-      axes_.tp.all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
+    if (axes_.border)
+      axes_.border->tp().all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
     const Tensor darrived = run_experts_back(there.wait(), plan, saved);
     RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
     dtokens = run_back(router_, d.dweight, saved);
     return gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
   }
 
+  bool is_first_of_tp() const { return !axes_.border || axes_.border->tp().rank() == 0; }
+
   MoeOptions options_;
   MoeAxes axes_;
-  CopyToTensorParallel f_;
-  ReduceFromTensorParallel g_;
   Router router_;
   Experts experts_;  // those held, F/tp of each
   std::unique_ptr<Mlp> shared_;
-  SequenceDropout dropout_;
+  std::unique_ptr<Dropout> dropout_;
 };
+
+// What a configuration says to the mixture of a block.
+inline MoeOptions moe_options(const TransformerConfig& c) {
+  const MixtureConfig& m = c.mixture;
+  const MlpOptions mlp = mlp_options(c);
+  MoeOptions options;
+  options.router = {.width = c.width,
+                    .experts = m.experts,
+                    .top_k = m.top_k,
+                    .score = m.score,
+                    .renormalise = m.top_k > 1,
+                    .balance_loss = m.balance_loss,
+                    .z_loss = m.z_loss,
+                    .bias_rate = m.bias_rate,
+                    .initial = mlp.initial};
+  options.experts = {.gated = mlp.kind == MlpKind::swiglu,
+                     .hidden = mlp.hidden,
+                     .initial = mlp.initial,
+                     .initial_down = mlp.initial_down};
+  options.shared_hidden = m.shared * mlp.hidden;
+  options.capacity = m.capacity;
+  options.dropout = mlp.dropout;
+  return options;
+}
+
+// Puts what the configuration says in the place of each block's MLP: a mixture, as the rank has it.
+inline void mix_experts(Transformer& model, const MoeAxes& axes = {}) {
+  const TransformerConfig& c = model.config();
+  for (Block* block : model.blocks())
+    block->mlp = std::make_unique<MoeMlp>(block->name() + ".mlp", moe_options(c),
+                                          parameter_options(c), axes);
+  if (axes.border) count_copies(model.stack(), axes.border->tp());
+}
+
+// The serial model of a configuration, with a mixture if it has one.
+inline Transformer serial_model(const TransformerConfig& config, Where where = Where::current()) {
+  Transformer model(config, where);
+  if (config.mixture.experts > 0) mix_experts(model);
+  return model;
+}
 
 // Once a step: sums the gradients of experts over `copies`, the ranks with the same experts, and
 // all others over `data`, all ranks with other tokens.

@@ -29,15 +29,16 @@
 #include "yotta/nn/expert_rows.hpp"
 #include "yotta/nn/experts.hpp"
 #include "yotta/nn/router.hpp"
-#include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/sequence_parallel.hpp"
 
 namespace yotta {
 
-// The axes of a mixture. Empty ones stand for size 1: the serial layer.
+// The ranks of a mixture. Empty ones stand for size 1: the serial layer.
 struct MoeAxes {
-  Communicator tp = {}, ep = {};
+  Communicator ep = {};
   Communicator routed = {};  // ranks with other tokens of a microbatch, in order; empty: ep's
-  SequenceCut sequence = {};
+  // Of tensor parallelism: each expert's hidden numbers are cut; SequenceBorder shares the tokens.
+  BorderPtr border = {};
 
   const Communicator& all_routed() const { return routed.is_member() ? routed : ep; }
 };
@@ -64,8 +65,11 @@ inline ExpertsOptions held_experts(const MoeOptions& options, const MoeAxes& axe
   expert_capacity(options.capacity, 0, 1, held.experts, where);  // refuses a factor below 0
   held.first_expert = chunk_begin(held.experts, ep, rank);
   held.held_experts = chunk_count(held.experts, ep, rank);
-  held.held_hidden = part_of(held.hidden, axes.tp, layer, "hidden numbers of an expert", where);
-  held.first_hidden = axis_rank(axes.tp) * held.held_hidden;
+  held.held_hidden = held.hidden;
+  if (axes.border == nullptr) return held;
+  const Communicator& tp = axes.border->tp();
+  held.held_hidden = part_of(held.hidden, tp, layer, "hidden numbers of an expert", where);
+  held.first_hidden = tp.rank() * held.held_hidden;
   return held;
 }
 

@@ -39,6 +39,16 @@ auto as_shapes(Make make) {
   return make();
 }
 
+// Gives parameters that are shapes alone the initial values of their ranges, on context().device.
+inline void materialise(const std::vector<ParameterPtr>& parameters) {
+  const MemoryScope memory(MemoryKind::parameters);
+  for (const ParameterPtr& each : parameters) {
+    if (each->value.device() != Device::meta) continue;
+    each->value = Tensor::empty(each->value.shape(), each->value.dtype());
+    fill_initial(each->value, each->range, each->initial, each->seed, each->name);
+  }
+}
+
 // Where a whole parameter lies in the flat array: numbers [begin, end).
 struct FlatRange {
   ParameterPtr parameter;

@@ -15,7 +15,7 @@
 //
 // An all_reduce is a reduce_scatter and an all_gather, so the ring sends the same bytes as before.
 // ḡ is g's conjugate: each is the other's backward. (The paper of 2022 calls them so. Its g is not
-// the g of tensor parallelism alone, which is ReduceFromTensorParallel.)
+// the g of tensor parallelism alone.)
 //
 // Three things follow:
 //     memory     norms' inputs, masks and the gathered inputs' shards are a tp-th on each rank
@@ -24,40 +24,44 @@
 //     gradients  a norm's weights are whole on each rank, but its gradient comes from the rank's
 //                own tokens: the ranks must add theirs up before the optimizer steps
 //
+// It stands on tensor_parallel(model, tp), and replaces once more:
+//
+//     Border            SequenceBorder       g and ḡ in the places of f and g
+//     ColumnParallel    SequenceColumns      drops what was gathered, and gathers it again for W
+//     Dropout           SequenceDropout      of a rank's tokens, wherever they are in the batch
+//     PositionTable     SequencePositions    of a rank's tokens
+//
 // The N = B T tokens are one list, cut into tp runs, the longer ones first: any N works. Megatron
 // stores (T, B, C), so a run of its rows is a part of every sequence; here it is some sequences or
 // parts of them. No layer outside attention sees the difference.
 // Contract: every microbatch has sequences of T tokens, T >= tp; all ranks of tp make the same
 // calls.
-// Letters: B sequences, T tokens of each, N = B T, C width, n tokens of this rank, tp ranks.
+// Letters: B sequences, T tokens of each, N = B T, C width, n tokens of this rank, tp or p ranks.
 // Reference: Korthikanti et al. (2022), Reducing Activation Recomputation in Large Transformer
 // Models, section 4.2; Megatron-LM: core/tensor_parallel/mappings.py.
 #pragma once
 
-#include <span>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "yotta/comm/communicator.hpp"
-#include "yotta/comm/mesh.hpp"
 #include "yotta/core/chunks.hpp"
-#include "yotta/nn/dropout_layer.hpp"
-#include "yotta/nn/linear.hpp"
 #include "yotta/nn/narrow.hpp"
-#include "yotta/parallel/async_tp_layers.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
 
-// Whether the tokens are cut at all.
-inline bool cuts_tokens(const Communicator& tp, const SequenceCut& cut) {
-  return cut.T > 0 && axis_size(tp) > 1;
+// N, the tokens of all p ranks, from the n that this rank holds. p successive numbers N would give
+// this rank n tokens, and since T >= p, at most one of them is a multiple of T: that is N.
+constexpr int64_t all_tokens(int64_t n, int64_t p, int64_t rank, int64_t T) {
+  return (p * n + rank) / T * T;
 }
-
 // The tokens of this rank, of all N.
 inline int64_t tokens_held(int64_t N, const Communicator& tp) {
-  return chunk_count(N, axis_size(tp), axis_rank(tp));
+  return chunk_count(N, tp.size(), tp.rank());
 }
 
-namespace detail {
+// ---- the collectives ---------------------------------------------------------------------------
 
 // Rows (n, C), filled up with rows of zeros to k of them: the collectives take chunks of one size.
 inline Tensor padded_to(int64_t k, const Tensor& rows) {
@@ -76,6 +80,7 @@ Tensor each_run(int p, Piece piece) {
   return cat(pieces, 0);
 }
 
+// shard (n, C), this rank's tokens -> (N, C), all of them.
 inline Tensor all_gather_tokens(const Tensor& shard, int64_t N, const Communicator& tp,
                                 const char* label) {
   const int p = tp.size();
@@ -87,6 +92,7 @@ inline Tensor all_gather_tokens(const Tensor& shard, int64_t N, const Communicat
   return all;
 }
 
+// parts (N, C), this rank's part of every sum -> (n, C), the sums of its tokens.
 inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
                                     const char* label) {
   const int p = tp.size();
@@ -100,71 +106,95 @@ inline Tensor reduce_scatter_tokens(const Tensor& parts, const Communicator& tp,
   return sums.rows(0, chunk_count(N, p, tp.rank()));
 }
 
-}  // namespace detail
+// ---- the border --------------------------------------------------------------------------------
 
-// g: the tokens of all ranks for layers that need them all. Each rank then has a part of the sum
-// that is their gradient.
-class GatherFromSequenceParallel {
+class SequenceBorder : public Border {
  public:
-  GatherFromSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
-      : tp_(tp), cut_(cut) {}
-  bool cuts() const { return cuts_tokens(tp_, cut_); }
-  // x (n, C), this rank's tokens -> (B, T, C), all of them.
-  Tensor forward(const Tensor& x, const char* label = "sp.forward") const {
-    const int64_t N = all_tokens(x.dim(0), tp_.size(), tp_.rank(), cut_.T);
-    return detail::all_gather_tokens(x, N, tp_, label).reshape({N / cut_.T, cut_.T, x.dim(1)});
+  // keeps_gathered: what the forward pass gathers stays until the backward pass.
+  SequenceBorder(Communicator tp, int64_t T, bool keeps_gathered = false)
+      : Border(std::move(tp)), T_(T), keeps_gathered_(keeps_gathered) {}
+  int64_t T() const { return T_; }
+  bool keeps_gathered() const { return keeps_gathered_; }
+
+  // g: x (n, C) -> (B, T, C); and the way back, dx (B, T, C) -> (n, C)
+  Tensor enter(const Tensor& x) const override { return gather(x, "sp.forward"); }
+  Tensor enter_back(Tensor dx) const override {
+    return reduce_scatter_tokens(as_rows(dx), tp(), "sp.backward");
+  }
+  // ḡ: y (..., C), this rank's part of every sum -> (n, C); and back, dy (n, C) -> (B, T, C)
+  Tensor leave(Tensor y) const override {
+    return reduce_scatter_tokens(as_rows(y), tp(), "sp.forward");
+  }
+  Tensor leave_back(const Tensor& dy) const override { return gather(dy, "sp.backward"); }
+
+  Tensor gather(const Tensor& x, const char* label) const {
+    const int64_t N = all_tokens(x.dim(0), tp().size(), tp().rank(), T_);
+    return all_gather_tokens(x, N, tp(), label).reshape({N / T_, T_, x.dim(1)});
   }
 
-  // dx (B, T, C), this rank's part of every sum -> (n, C), the sums of its tokens.
-  Tensor backward(const Tensor& dx) const {
-    return detail::reduce_scatter_tokens(as_rows(dx), tp_, "sp.backward");
+ private:
+  int64_t T_;  // tokens of a sequence, on this rank of cp
+  bool keeps_gathered_;
+};
+using SequenceBorderPtr = std::shared_ptr<const SequenceBorder>;
+
+// ---- the parts that are replaced ---------------------------------------------------------------
+
+class SequenceColumns : public ColumnParallel {
+ public:
+  SequenceColumns(Readers&& cut, SequenceBorderPtr border)
+      : ColumnParallel(std::move(cut), border), tokens_(std::move(border)) {}
+
+  std::vector<Tensor> forward(const Tensor& x, Saved& saved) override {
+    std::vector<Tensor> ys = ColumnParallel::forward(x, saved);
+    if (!tokens_->keeps_gathered()) drop_gathered(x, saved);
+    return ys;
+  }
+  void backward_weight(Saved& saved) override {
+    if (!tokens_->keeps_gathered()) gather_again(saved);
+    Readers::backward_weight(saved);
+  }
+  // What was gathered is not x: messages would have to make it again.
+  std::vector<Saved*> keeping_x(Saved& saved) const override {
+    return tokens_->keeps_gathered() ? std::vector<Saved*>{} : std::vector<Saved*>{&saved};
   }
 
-  // After the forward pass of layers that share a gathered input: drops what they keep of it, and
-  // keeps its shard x (n, C) instead.
-  void drop_gathered(std::span<Layer* const> readers, const Tensor& x, Saved& saved) const {
-    if (!cuts() || cut_.keeps_gathered) return;
-    for (Layer* reader : readers) {
-      const Tensor gathered = saved.child(reader->name()).take("x");
-      saved.keep("shard", as_type(x, gathered.dtype()));
+  // After the forward pass: the shard x (n, C) takes the place of what was gathered.
+  void drop_gathered(const Tensor& x, Saved& saved) const {
+    for (const auto& each : linears_) {
+      const Tensor gathered = saved.child(each->name()).take("x");
+      saved.keep("x", as_type(x, gathered.dtype()));
     }
   }
-
-  // Before their weight gradients: gathers it again, for each of them.
-  void gather_again(std::span<Layer* const> readers, Saved& saved) const {
-    if (!cuts() || cut_.keeps_gathered) return;
-    if (in_pieces(tp_, cut_)) return async_weights(readers, saved.take("shard"), tp_, cut_, saved);
-    const Tensor gathered = forward(saved.take("shard"), "sp.again");
-    for (Layer* reader : readers) saved.child(reader->name()).keep("x", as_rows(gathered));
+  // Before the weight gradients. FSDP may have freed the weights by now: not even their type is
+  // read.
+  void gather_again(Saved& saved) const {
+    const Tensor gathered = tokens_->gather(saved.take("x"), "sp.again");
+    for (const auto& each : linears_) saved.child(each->name()).keep("x", as_rows(gathered));
   }
 
- private:
-  Communicator tp_;
-  SequenceCut cut_;
+ protected:
+  SequenceBorderPtr tokens_;
 };
 
-// ḡ: adds up the ranks' parts; each rank gets the sums of its own tokens.
-class ReduceScatterToSequenceParallel {
+// Sequences of T tokens only: which tokens are whose follows from it. ids (B, T) -> (n, C).
+class SequenceEmbedding : public VocabParallelEmbedding {
  public:
-  ReduceScatterToSequenceParallel(const Communicator& tp = {}, const SequenceCut& cut = {})
-      : tp_(tp), cut_(cut) {}
-  bool cuts() const { return cuts_tokens(tp_, cut_); }
-  // y (..., C), this rank's part of every sum of N tokens -> (n, C), the sums of its tokens.
-  Tensor forward(const Tensor& y) const {
-    return detail::reduce_scatter_tokens(as_rows(y), tp_, "sp.forward");
-  }
-
-  // dy (n, C) -> (B, T, C), all tokens'.
-  Tensor backward(const Tensor& dy) const {
-    return GatherFromSequenceParallel(tp_, cut_).forward(dy, "sp.backward");
+  SequenceEmbedding(Embedding&& cut, const SequenceBorderPtr& border)
+      : VocabParallelEmbedding(std::move(cut), border), T_(border->T()) {}
+  Tensor forward(const Tensor& ids, Saved& saved) override {
+    if (ids.dim(1) != T_)
+      fail(Where::current(),
+           "{}: a sequence of {} tokens, but sequence parallelism was made for sequences of {}",
+           name().substr(0, name().rfind('.')), ids.dim(1), T_);
+    return VocabParallelEmbedding::forward(ids, saved);
   }
 
  private:
-  Communicator tp_;
-  SequenceCut cut_;
+  int64_t T_;
 };
 
-// Of the n rows that this rank has, each of C numbers.
+// Where row `row` of this rank's n begins in the whole batch: (sequence * 2^20 + position) * C.
 inline int64_t first_of_row(int64_t row, int64_t n, int64_t C, int64_t T, const Communicator& tp,
                             const BatchPosition& position) {
   const int p = tp.size(), rank = tp.rank();
@@ -177,42 +207,97 @@ inline int64_t first_of_row(int64_t row, int64_t n, int64_t C, int64_t T, const 
 // together drop what one rank would, and no two ranks draw the same numbers.
 class SequenceDropout : public Dropout {
  public:
-  SequenceDropout(std::string name, double probability, const Communicator& tp = {},
-                  const SequenceCut& cut = {})
-      : Dropout(std::move(name), probability), probability_(probability), tp_(tp), cut_(cut) {}
+  SequenceDropout(const Dropout& whole, SequenceBorderPtr border)
+      : Dropout(whole.name(), whole.probability()), border_(std::move(border)) {}
 
   // (n, C) -> (n, C)
   Tensor forward(const Tensor& x, Saved& saved) override {
-    if (!cuts_tokens(tp_, cut_)) return Dropout::forward(x, saved);
     const BatchPosition& position = saved.position();
-    if (probability_ == 0 || !position.training) return x;
+    if (probability() == 0 || !position.training) return x;
     const int64_t n = x.dim(0), C = x.dim(1);
-    const auto first = [&](int64_t row) { return first_of_row(row, n, C, cut_.T, tp_, position); };
+    const Communicator& tp = border_->tp();
+    const auto first = [&](int64_t row) {
+      return first_of_row(row, n, C, border_->T(), tp, position);
+    };
     Tensor mask;
-    Tensor y = dropout_rows(x, n, probability_, mask_random(position, name()), first, mask);
+    Tensor y = dropout_rows(x, n, probability(), mask_random(position, name()), first, mask);
     saved.keep("mask", std::move(mask));
     return y;
   }
 
  private:
-  double probability_;
-  Communicator tp_;
-  SequenceCut cut_;
+  SequenceBorderPtr border_;
 };
 
-// The positions of this rank's tokens in their sequences: i32 (n), beside `like`.
+// The positions of this rank's tokens, of all N, in their sequences of T: i32 (n), beside `like`.
 inline Tensor token_positions(const Tensor& like, int64_t N, const Positions& columns,
-                              const Communicator& tp, const SequenceCut& cut) {
-  const int64_t n = tokens_held(N, tp), first = chunk_begin(N, axis_size(tp), axis_rank(tp));
+                              const Communicator& tp, int64_t T) {
+  const int64_t n = tokens_held(N, tp), first = chunk_begin(N, tp.size(), tp.rank());
   Tensor beside = empty_beside(like, {n}, DType::i32, Where::current());
   if (like.device() == Device::meta) return beside;
   const DeviceScope scope(Device::cpu);
   Tensor drawn = Tensor::empty({n}, DType::i32);
   for (int64_t i = 0; i < n; ++i)
-    drawn.data<int32_t>()[i] = static_cast<int32_t>(columns.of((first + i) % cut.T, cut.T));
+    drawn.data<int32_t>()[i] = static_cast<int32_t>(columns.of((first + i) % T, T));
   beside.copy_from(drawn);
   return beside;
 }
+
+class SequencePositions : public PositionTable {
+ public:
+  SequencePositions(PositionTable&& whole, SequenceBorderPtr border)
+      : PositionTable(std::move(whole)), border_(std::move(border)) {}
+  // x (n, C)
+  void add_to(Tensor& x, Saved& saved) override {
+    const Communicator& tp = border_->tp();
+    const int64_t N = all_tokens(x.dim(0), tp.size(), tp.rank(), border_->T());
+    const Tensor own = token_positions(x, N, saved.position().positions, tp, border_->T());
+    add_into(x, as_type(embedding(own, table()->value), x.dtype()));
+    saved.keep("positions", own);
+  }
+  void backward_weight(const Tensor& dy, Saved& saved) override {
+    embedding_backward(dy, saved.take("positions"), table_.grad());
+    table_.mark_grad_ready();
+  }
+
+ private:
+  SequenceBorderPtr border_;
+};
+
+// ---- layers that tensor_parallel has cut -------------------------------------------------------
+
+inline void sequence_parallel(Mlp& mlp, const SequenceBorderPtr& border) {
+  mlp.in = std::make_unique<SequenceColumns>(std::move(*mlp.in), border);
+  mlp.down = std::make_unique<RowParallelLinear>(std::move(*mlp.down), border);
+  mlp.dropout = std::make_unique<SequenceDropout>(*mlp.dropout, border);
+}
+inline void sequence_parallel(Attention& attention, const SequenceBorderPtr& border) {
+  attention.qkv = std::make_unique<SequenceColumns>(std::move(*attention.qkv), border);
+  attention.o = std::make_unique<RowParallelLinear>(std::move(*attention.o), border);
+  attention.dropout = std::make_unique<SequenceDropout>(*attention.dropout, border);
+}
+inline void sequence_parallel(TokenEmbedding& embedding, const SequenceBorderPtr& border) {
+  embedding.tokens = std::make_unique<SequenceEmbedding>(std::move(*embedding.tokens), border);
+  embedding.dropout = std::make_unique<SequenceDropout>(*embedding.dropout, border);
+  if (embedding.positions != nullptr)
+    embedding.positions =
+        std::make_unique<SequencePositions>(std::move(*embedding.positions), border);
+}
+
+// A whole model, or a slice, after tensor_parallel(model, tp). T: tokens of a sequence, as here.
+inline void sequence_parallel(Transformer& model, const Communicator& tp, int64_t T,
+                              bool keeps_gathered = false) {
+  const auto border = std::make_shared<SequenceBorder>(tp, T, keeps_gathered);
+  if (TokenEmbedding* const embedding = model.embedding()) sequence_parallel(*embedding, border);
+  for (Block* block : model.blocks()) {
+    sequence_parallel(block->attention, border);
+    if (auto* const mlp = dynamic_cast<Mlp*>(block->mlp.get())) sequence_parallel(*mlp, border);
+  }
+  if (Head* const head = model.head())
+    head->out = std::make_unique<SequenceColumns>(std::move(*head->out), border);
+}
+
+// ---- gradients ---------------------------------------------------------------------------------
 
 // Whether every rank holds this parameter whole, and finds its gradient from its own tokens alone:
 // norms, and learned positions. (A bias after ḡ's matrix is whole, too, but its layer has seen the
@@ -228,7 +313,6 @@ inline bool sees_own_tokens(const Parameter& parameter) {
 // Once a step, before the optimizer: makes those gradients the sums over tp, in one all_reduce.
 inline void reduce_own_token_gradients(const std::vector<ParameterPtr>& parameters,
                                        const Communicator& tp) {
-  if (axis_size(tp) == 1) return;
   std::vector<Tensor> parts;
   for (const ParameterPtr& each : parameters)
     if (sees_own_tokens(*each)) parts.push_back(each->gradient().reshape({-1}));
@@ -241,6 +325,8 @@ inline void reduce_own_token_gradients(const std::vector<ParameterPtr>& paramete
     first += each.numel();
   }
 }
+
+// ---- cost --------------------------------------------------------------------------------------
 
 // Bytes that all ranks together send for one g or ḡ in one direction, an all_gather or a
 // reduce_scatter of N tokens: where p does not divide N, every run travels as long as the longest.

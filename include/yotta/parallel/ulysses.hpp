@@ -10,7 +10,8 @@
 //     q, k, v ── all_to_all ──> attention on whole sequences ── all_to_all ──> o
 //     backward: the same exchanges, the other way round
 //
-// Attention itself is the serial one, of any kind. What limits it is the number of heads: cp must
+// Attention itself is the serial one, of any kind. In a transformer UlyssesCore takes the place of
+// BlockwiseCore. What limits it is the number of heads: cp must
 // divide H and Hkv, where the ring takes any cp; and nothing is computed while the exchanges are on
 // their way.
 //
@@ -28,7 +29,6 @@
 #include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/context_parallel.hpp"
-#include "yotta/parallel/ring_attention.hpp"
 
 namespace yotta {
 
@@ -104,6 +104,34 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout, const U
       to_heads(dout, cp, order, where), saved.q, saved.k, saved.v, saved.attention, where);
   return {to_tokens(d.dq, cp, order, where), to_tokens(d.dk, cp, order, where),
           to_tokens(d.dv, cp, order, where)};
+}
+
+// The same as attention's core. It keeps q, k, v and o of this rank's heads, whole sequences.
+class UlyssesCore : public BlockwiseCore {
+ public:
+  UlyssesCore(std::string layer, Communicator cp) : layer_(std::move(layer)), cp_(std::move(cp)) {}
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
+    expect_positions(layer_, q.dim(1), saved.position().positions, cp_);
+    UlyssesSaved heads;
+    const Tensor o = ulysses_attention(q, k, v, cp_, heads);
+    keep(heads.q, heads.k, heads.v, heads.attention, saved);
+    return o;
+  }
+  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
+    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
+    return ulysses_attention_backward(dout, {q, k, v, take(saved)}, cp_);
+  }
+
+ private:
+  std::string layer_;
+  Communicator cp_;
+};
+// In every block of a model, or a slice; blockwise attention only.
+inline void ulysses(Transformer& model, const Communicator& cp) {
+  for (Block* block : model.blocks()) {
+    expect_blockwise(block->attention);
+    block->attention.core = std::make_unique<UlyssesCore>(block->attention.name(), cp);
+  }
 }
 
 // Bytes that a rank sends forward (and as many backward), if q has `all_q_bytes` on all ranks

@@ -1,264 +1,102 @@
-// A vocabulary on several ranks: the token table, and a loss without ever gathering the logits.
+// A vocabulary on several ranks, and with it a whole transformer: the token table, the output
+// matrix and the loss.
 //
 //     table (V, C)    rank 0 [ tokens 0 ... V/tp - 1 ]     rank 1 [ tokens V/tp ... ]
 //                     the same cut for the output matrix
 //
 //     embedding   each rank looks up its tokens, zeros for others   one all_reduce of B T C (g)
 //     logits      (B, T, V/tp) on each rank: x W_r'                 backward: one of B T C (f)
-//     loss        log(sum of e^logit) over all V, and one logit     two all_reduces of 3 B T
-//
-// Logits are the largest tensor of a model: at V = 128,256 gathering them would move 128,256
-// numbers per token; three suffice. With l_r = log-sum-exp of this rank's logits and m = the
-// largest of the l_r:
-//
-//     log-sum-exp over all = m + log(sum over r of e^(l_r - m))    no e^ of a large number anywhere
-//     logit of the target  = sum over r of (rank r's, if it holds the target, else 0)
-//
-// Backward needs nothing from other ranks: dlogit_v = scale (e^(logit_v - l) - 1[v = target]), for
-// the v held here.
+//     loss        of each rank's part: vocab_parallel_loss.hpp      two of 3 B T in all
 //
 // Where tp does not divide V, the table is padded to a multiple of it, as Megatron does: the last
-// ranks have rows of zeros that no token has. Their logits are masked, so that they add e^-1e30 = 0
-// to the sum and get no gradient: they stay zeros. Files hold the V rows alone.
+// ranks have rows of zeros that no token has. Their logits are masked, get no gradient, and the
+// rows stay zeros. Files hold the V rows alone.
 //
-// Contract: the same ids and targets on all ranks of tp; both checked against the
-// whole V.
-// Letters: N tokens, V vocabulary, C width, tp ranks.
-// References: Shoeybi et al. (2019), section 3; Megatron-LM's vocab-parallel cross-entropy.
+//     serial                      replaced by
+//     Embedding  tokens           VocabParallelEmbedding    its rows cut, g behind
+//     Readers    head.out         ColumnParallel            its rows cut, f in front
+//     loss_of                     vocab_parallel_loss       not a layer: the trainer is told
+//
+// Contract: the same ids and targets on all ranks of tp; both checked against the whole V.
+// Letters: V vocabulary, C width, tp ranks.
+// References: Shoeybi et al. (2019), section 3; Megatron-LM's VocabParallelEmbedding.
 #pragma once
 
-#include <algorithm>
-
-#include "yotta/comm/communicator.hpp"
-#include "yotta/nn/cross_entropy.hpp"
-#include "yotta/nn/embedding.hpp"
+#include "yotta/nn/loss.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
+#include "yotta/parallel/tensor_parallel_sizes.hpp"
+#include "yotta/parallel/vocab_parallel_loss.hpp"
 
 namespace yotta {
 
 // Rows of a table (V, C) that a rank holds, padding included: V/tp, rounded up.
 constexpr int64_t rows_held(int64_t vocabulary, int64_t tp) { return (vocabulary + tp - 1) / tp; }
 
-// An output matrix (V, C) of which this rank holds its rows.
-inline LinearOptions cut_by_tokens(const LinearOptions& whole, const Communicator& tp) {
-  LinearOptions part = whole;
-  part.outputs = rows_held(whole.outputs, axis_size(tp));
-  part.first_output = axis_rank(tp) * part.outputs;
-  part.whole_outputs = whole.outputs;
-  return part;
+// This rank's rows of a table (V, C). Of a tied one the first of its layers cuts it for both.
+inline void cut_by_tokens(Parameter& table, const Communicator& tp) {
+  const ShardRange whole = table.range;
+  if (!whole.is_whole()) return;
+  const int64_t V = whole.rows, C = whole.columns, held = rows_held(V, tp.size());
+  keep_part(table, {held, C, tp.rank() * held, 0, V, C});
 }
 
-// Padding's logits, which must not count: so small that e^ of it is 0, and no infinity.
-inline constexpr double masked_logit = -1e30;
-
-namespace detail {
-
-template <class Number>
-struct MaskRow {
-  int64_t held, in_whole;
-  Number* logits;  // (N, held)
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t n, Team team) const {
-    using Real = Computed<Number>;
-    Number* const padding = logits + n * held + in_whole;
-    team.each(held - in_whole, [&](int64_t v, auto count) {
-      store(padding + v, decltype(load(padding, count)){} + static_cast<Real>(masked_logit), count);
-    });
-  }
-};
-
-}  // namespace detail
-
-// Masks those of logits (..., V/tp). Nothing where V divides by tp.
-inline void mask_padding(Tensor& logits, int64_t vocabulary, const Communicator& tp,
-                         Where where = Where::current()) {
-  const int64_t held = logits.dim(-1), left = vocabulary - axis_rank(tp) * held;
-  const int64_t in_whole = std::clamp<int64_t>(left, 0, held);
-  const Device device = logits.device();
-  if (in_whole == held || device == Device::meta) return;
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    const detail::MaskRow<Number> body{held, in_whole, logits.address<Number>(device, where)};
-    run_rows<Number>("mask_padding", device, logits.numel() / held, held, body, where);
-  });
-}
-
-// This rank's rows of a table (V, C).
-inline ParameterPtr make_table(const std::string& name, int64_t vocabulary, int64_t width,
-                               Initial initial, const ParameterOptions& init = {},
-                               const Communicator& tp = {}) {
-  const int64_t held = rows_held(vocabulary, axis_size(tp));
-  const ShardRange part{held, width, axis_rank(tp) * held, 0, vocabulary, width};
-  return make_parameter(name, part, true, initial, init.seed, init.dtype);
-}
-
-class VocabParallelEmbedding : public Layer {
+// ids (B, T) -> (B, T, C), the same on all ranks. An id that is another rank's gives zeros here.
+class VocabParallelEmbedding : public Embedding {
  public:
-  VocabParallelEmbedding(std::string name, int64_t vocabulary, int64_t width, Initial initial,
-                         const ParameterOptions& init = {}, const Communicator& tp = {},
-                         const SequenceCut& cut = {})
-      : Layer(std::move(name)),
-        table_(make_table(this->name() + ".weight", vocabulary, width, initial, init, tp)),
-        g_(tp, cut) {}
-
-  // ids (N) i32 -> (N, C), the same on all ranks; with sequence parallelism this rank's (n, C)
+  VocabParallelEmbedding(Embedding&& cut, BorderPtr border)
+      : Embedding(std::move(cut)), border_(std::move(border)) {}
   Tensor forward(const Tensor& ids, Saved& saved) override {
-    saved.keep("ids", ids);
-    const Tensor& rows = table_.parameter()->value;
-    return g_.forward(embedding_shard(ids, rows, shard().first_row, shard().all_rows()));
+    return border_->leave(Embedding::forward(ids, saved));
   }
-
-  // dy (N, C)
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
-    saved.keep("dy", as_rows(g_.backward(dy)));
-    return {};
+    return Embedding::backward_input(border_->leave_back(dy), saved);
   }
-  void backward_weight(Saved& saved) override {
-    const Tensor ids = saved.take("ids"), dy = saved.take("dy");
-    embedding_shard_backward(dy, ids, table_.grad(), shard().first_row, shard().all_rows());
-    table_.mark_grad_ready();
-  }
-
-  void add_parameters(std::vector<ParameterPtr>& to) override { to.push_back(table_.parameter()); }
-  const ParameterPtr& table() const { return table_.parameter(); }
 
  private:
-  const ShardRange& shard() const { return table_.parameter()->range; }
-
-  Use table_;  // (V/tp, C)
-  ReduceFromTensorParallel g_;
+  BorderPtr border_;
 };
 
-// ---- the loss ----------------------------------------------------------------------------------
-
-// What each rank sends in the loss, besides the ring's factor 2(tp-1)/tp: three numbers per token,
-// against V if the logits were gathered.
-constexpr int64_t vocab_parallel_loss_numbers(int64_t N) { return 3 * N; }
-
-namespace detail {
-
-// The three steps of the loss, between which the ranks sum; a row is a token.
-template <class Number, class Real = Computed<Number>>
-struct VocabParallelRow {
-  int64_t held, first;   // words here, of the whole vocabulary
-  const Number* logits;  // (N, held)
-  const int32_t* targets;
-  Real *log_sum_exps, *losses;  // (N)
-  Real* sums;                   // (N, 2)
-};
-
-// Step<Number> for each token; nothing on meta.
-template <template <class> class Step>
-void each_token(const char* operation, const Tensor& logits, const Tensor& targets, int64_t first,
-                CrossEntropy& out, Tensor& sums, Where where) {
-  const Device device = logits.device();
-  if (device == Device::meta) return;
-  const int64_t N = logits.dim(0), held = logits.dim(1);
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const VocabParallelRow<Number> row{held,
-                                       first,
-                                       logits.address<Number>(device, where),
-                                       targets.address<int32_t>(device, where),
-                                       out.log_sum_exp.address<Real>(device),
-                                       out.losses.address<Real>(device),
-                                       sums.address<Real>(device)};
-    run_rows<Number>(operation, device, N, held, Step<Number>{row}, where);
-  });
+inline void tensor_parallel(TokenEmbedding& embedding, const BorderPtr& border) {
+  cut_by_tokens(*embedding.tokens->table(), border->tp());
+  embedding.tokens = std::make_unique<VocabParallelEmbedding>(std::move(*embedding.tokens), border);
+}
+inline void tensor_parallel(Head& head, const BorderPtr& border) {
+  cut_by_tokens((*head.out)[0].weight_parameter(), border->tp());
+  head.out = std::make_unique<ColumnParallel>(std::move(*head.out), border);
 }
 
-// l = this rank's log-sum-exp; the largest of all ranks' is wanted.
-template <class Number>
-struct OwnLogSumExp : VocabParallelRow<Number> {
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const auto l = log_sum_exp(this->logits + n * this->held, this->held, team);
-    team.once([&] { this->log_sum_exps[n] = this->losses[n] = l; });
-  }
-};
-// e^(l - m), and the target's logit if it is here; their sums are wanted. `losses` holds m.
-template <class Number>
-struct OwnSums : VocabParallelRow<Number> {
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t n, Team team) const {
-    const int64_t own = this->targets[n] - this->first;
-    team.once([&] {
-      this->sums[2 * n] = std::exp(this->log_sum_exps[n] - this->losses[n]);
-      this->sums[2 * n + 1] =
-          own >= 0 && own < this->held ? load(this->logits + n * this->held + own, OneLane{}) : 0;
-    });
-  }
-};
-// l = m + log(sum), loss = l - logit.
-template <class Number>
-struct LossOfSums : VocabParallelRow<Number> {
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t n, Team team) const {
-    team.once([&] {
-      const auto l = this->losses[n] + std::log(this->sums[2 * n]);
-      this->log_sum_exps[n] = l;
-      this->losses[n] = l - this->sums[2 * n + 1];
-    });
-  }
-};
-
-}  // namespace detail
-
-// The loss of logits (N, V/tp) against targets i32 (N), which are ids of the whole vocabulary; the
-// same on all ranks.
-inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Tensor& targets,
-                                                 double scale, const Communicator& tp = {},
-                                                 Where where = Where::current()) {
-  if (axis_size(tp) == 1) return cross_entropy(logits, targets, scale, where);
-  const char* const operation = "vocab_parallel_cross_entropy";
-  expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
-  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
-  const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
-  detail::expect_ids(operation, targets, axis_size(tp) * held, where);
-  charge(cross_entropy_cost(logits.dtype(), N, held));
-  const DType type = computed(logits.dtype());
-  CrossEntropy out{0, empty_beside(logits, {N}, type, where),
-                   empty_beside(logits, {N}, type, where)};
-  Tensor sums = empty_beside(logits, {N, 2}, type, where);
-  detail::each_token<detail::OwnLogSumExp>(operation, logits, targets, first, out, sums, where);
-  tp.all_reduce(out.losses, ReduceOp::max, {.label = "tp.loss"}, where);
-  detail::each_token<detail::OwnSums>(operation, logits, targets, first, out, sums, where);
-  tp.all_reduce(sums, ReduceOp::sum, {.label = "tp.loss"}, where);
-  detail::each_token<detail::LossOfSums>(operation, logits, targets, first, out, sums, where);
-  if (logits.device() == Device::meta) return out;
-  const std::vector<double> losses = out.losses.values();
-  for (size_t n = 0; n < losses.size(); ++n) {
-    if (losses[n] > -masked_logit / 2)  // on all ranks alike
-      fail(where, "{}: the target of token {} is padding, outside the vocabulary", operation, n);
-    out.loss += scale * losses[n];
-  }
-  return out;
+// What no rank has cut, all have: a norm of all weights counts it once.
+inline void count_copies(Layers layers, const Communicator& tp) {
+  for (const ParameterPtr& each : parameters(layers))
+    if (each->range.is_whole()) each->copies = tp.size();
 }
 
-// Writes dlogits (N, V/tp) over the logits themselves. Nothing is sent.
-inline void vocab_parallel_cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
-                                                           const Tensor& log_sum_exp, double scale,
-                                                           const Communicator& tp = {},
-                                                           Where where = Where::current()) {
-  if (axis_size(tp) == 1)
-    return cross_entropy_backward_in_place(logits, targets, log_sum_exp, scale, where);
-  const char* const operation = "vocab_parallel_cross_entropy_backward";
-  expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
-  expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
-  expect_shape(operation, "log_sum_exp", log_sum_exp, {logits.dim(0)}, where);
-  const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
-  charge(cross_entropy_backward_cost(logits.dtype(), N, held));
-  const Device device = logits.device();
-  if (device == Device::meta) return;
-  visit_activation(logits.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const detail::CrossEntropyBackwardRow<Number> body{held,
-                                                       logits.address<Number>(device, where),
-                                                       targets.address<int32_t>(device, where),
-                                                       log_sum_exp.address<Real>(device, where),
-                                                       static_cast<Real>(scale),
-                                                       first};
-    run_rows<Number>(operation, device, N, held, body, where);
-  });
+// All layers of a transformer, or of a slice of one. Experts (lesson 25) cut themselves.
+inline void tensor_parallel(Transformer& model, const Communicator& tp,
+                            Where where = Where::current()) {
+  expect_divides(model.config(), tp.size(), where);
+  const auto border = std::make_shared<Border>(tp);
+  if (TokenEmbedding* const embedding = model.embedding()) tensor_parallel(*embedding, border);
+  for (Block* block : model.blocks()) {
+    tensor_parallel(block->attention, border);
+    if (auto* const mlp = dynamic_cast<Mlp*>(block->mlp.get())) tensor_parallel(*mlp, border);
+  }
+  if (Head* const head = model.head()) tensor_parallel(*head, border);
+  count_copies(model.stack(), tp);
+}
+
+// The loss of logits (B, T, V/tp), of a vocabulary of V: the same on all ranks.
+inline LossOf vocab_parallel_loss(int64_t V, const Communicator& tp) {
+  return [V, tp](Tensor logits, const Tensor& targets, double scale, Tensor* dlogits) {
+    mask_padding(logits, V, tp);
+    Tensor rows = as_rows(logits);  // (N, V/tp)
+    const Tensor wanted = targets.reshape({targets.numel()});
+    const CrossEntropy loss = vocab_parallel_cross_entropy(rows, wanted, scale, tp);
+    if (dlogits == nullptr) return loss.loss;
+    vocab_parallel_cross_entropy_backward_in_place(rows, wanted, loss.log_sum_exp, scale, tp);
+    *dlogits = std::move(logits);
+    return loss.loss;
+  };
 }
 
 }  // namespace yotta

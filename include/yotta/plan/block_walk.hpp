@@ -5,7 +5,7 @@
 //     I    the same way back
 //     W    down, up, gate, norm, o, v, k, q, norm
 //
-// They go through the code of model/block.hpp and parallel/attention_layer.hpp line by line;
+// They go through the code of nn/transformer.hpp line by line;
 // attention_walk.hpp has attention itself, mlp_walk.hpp and mixture_walk.hpp the second half.
 // Contract: blockwise attention; no dropout. Letters: as in layer_walk.hpp.
 #pragma once

@@ -26,7 +26,7 @@
 
 #include <cstdint>
 
-#include "yotta/model/config.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

@@ -3,7 +3,7 @@
 //     embedding     rows of the table, sum over tp, positions (GPT-2)
 //     head          norm, gather over tp, output matrix, loss over the cut vocabulary
 //
-// They go through the code of model/embedding_layer.hpp, model/head.hpp and
+// They go through the code of nn/transformer.hpp and
 // parallel/vocab_parallel.hpp line by line.
 // Contract: no dropout. Letters: as in layer_walk.hpp.
 #pragma once

@@ -4,7 +4,8 @@
 //     row         a cut of the inputs x all outputs     sum after, or in pieces beside
 //     MLP         columns (up, and gate with SwiGLU), activation, row (down)
 //
-// They go through the code of parallel/async_mlp.hpp and parallel/tensor_parallel.hpp line by line.
+// They go through the code of nn/transformer.hpp, parallel/tensor_parallel.hpp and of what stands
+// on them line by line.
 // An attention layer's q k v and o are columns and a row too (block_walk.hpp); a mixture's shared
 // expert is an MLP without biases (mixture_walk.hpp).
 // Letters: as in layer_sizes.hpp.

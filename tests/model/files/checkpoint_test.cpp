@@ -18,11 +18,11 @@
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/text.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/sgd.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -85,13 +85,13 @@ TEST_CASE("checkpoints that transformers wrote give transformers' logits") {
     TransformerConfig config = load_config(golden / name);
     for (const AttentionKind attention : {AttentionKind::plain, AttentionKind::blockwise}) {
       config.attention = attention;
-      const Transformer model(config);
+      const Transformer model = serial_model(config);
       CHECK(largest_difference(logits_of(model, ids), expected.read("logits")) > 0.1);
       load_weights(golden / name, config, weights(model));
       CHECK(largest_difference(logits_of(model, ids), expected.read("logits")) <= 1e-5);
     }
     config.dtype = DType::f64;  // the same weights in a wider model
-    const Transformer wide(config);
+    const Transformer wide = serial_model(config);
     load_weights(golden / name, config, weights(wide));
     CHECK(largest_difference(logits_of(wide, ids), expected.read("logits")) <= 1e-5);
   }
@@ -128,7 +128,7 @@ TEST_CASE("a mixture is saved in Mixtral's form and loaded, bit for bit") {
       TransformerConfig config = tiny(Dialect::llama, false, dtype);
       config.mixture.experts = 5, config.mixture.top_k = k;
       const fs::path where = folder / fmt::format("mixtral_top_{}_{}", k, name(dtype));
-      const Transformer model(config), again(config);
+      const Transformer model = serial_model(config), again = serial_model(config);
       randomize(model, 5);
       save_checkpoint(where, config, weights(model));
       load_weights(where, load_config(where), weights(again));
@@ -152,7 +152,7 @@ TEST_CASE("our files have transformers' names and shapes") {
   const TemporaryFolder folder;
   for (const char* name : {"gpt2", "llama", "mixtral"}) {
     const TransformerConfig config = load_config(golden / name);
-    const Transformer model(config);
+    const Transformer model = serial_model(config);
     save_checkpoint(folder / name, config, weights(model));
     const WeightsFolder ours(folder / name), theirs(golden / name);
     REQUIRE(ours.tensors().size() == theirs.tensors().size());

@@ -8,6 +8,7 @@
 #include "yotta/nn/embedding.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ulysses.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -78,9 +79,13 @@ TEST_CASE("a vocabulary on several ranks on cuda: rows of the table, the loss, b
             cuda_values({7, rows_held(24, tp)}, group.rank() == 0 ? "l" : "r", dtype).to(device);
         mask_padding(logits, 24, group);
         const DeviceScope scope(device);
-        VocabParallelEmbedding table("e", 24, 5, normal(1), {1, dtype}, group);
+        const int64_t held = rows_held(24, tp);
+        const ShardRange own{held, 5, group.rank() * held, 0, 24, 5};
+        VocabParallelEmbedding table(
+            Embedding("e", make_parameter("e.weight", own, true, normal(1), 1, dtype)),
+            std::make_shared<Border>(group));
         Saved saved;
-        const Tensor y = table.forward(targets, saved);
+        const Tensor y = table.forward(targets.reshape({1, 7}), saved);
         table.backward_input(y, saved);
         table.backward_weight(saved);
         const CrossEntropy out = vocab_parallel_cross_entropy(logits, targets, 0.5, group);

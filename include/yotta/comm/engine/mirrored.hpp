@@ -28,14 +28,14 @@
 // Cost: that of one rank, whatever the number of images.
 #pragma once
 
-#include "yotta/comm/engine/caller.hpp"
+#include "yotta/comm/engine/point_to_point.hpp"
 
 namespace yotta {
 
 // A group of this rank and its images on these chips, its own first; see above.
-inline std::shared_ptr<Group> mirror_group(const Caller& caller, std::vector<int> chips,
-                                           Where where) {
-  const Group& parent = caller.group_or_fail(where);
+inline std::shared_ptr<Group> mirror_group(const std::shared_ptr<Group>& group_of_all,
+                                           std::vector<int> chips, Where where) {
+  const Group& parent = group_or_fail(group_of_all, where);
   parent.engine->enter(where);
   if (chips.empty()) fail(where, "a mirrored communicator has at least one chip, this rank's own");
   if (CostSink* clock = context().clock) clock->mirror(chips, where);

@@ -49,8 +49,8 @@
 #include <string>
 #include <vector>
 
-#include "yotta/model/config.hpp"
 #include "yotta/model/named_tensor.hpp"
+#include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
 

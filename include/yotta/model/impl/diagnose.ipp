@@ -8,7 +8,6 @@
 #include <limits>
 #include <utility>
 
-#include "yotta/comm/communicator.hpp"
 #include "yotta/model/named_tensor.hpp"
 #include "yotta/nn/grad_clip.hpp"
 
@@ -26,8 +25,7 @@ YOTTA_INLINE DetachedListeners::~DetachedListeners() {
 }
 
 YOTTA_INLINE void check_layers(Finding& finding, Layers layers, const Microbatch& batch,
-                               double scale, const BatchPosition& position,
-                               const Communicator& tp) {
+                               double scale, const BatchPosition& position, const LossOf& loss) {
   Saved saved(position);
   Tensor x = batch.inputs;
   for (const LayerPtr& layer : layers) {
@@ -37,7 +35,7 @@ YOTTA_INLINE void check_layers(Finding& finding, Layers layers, const Microbatch
     });
   }
   Tensor dy;
-  const bool finite_loss = std::isfinite(loss_of(x, batch, scale, &dy, tp));
+  const bool finite_loss = std::isfinite(loss(x, batch.targets, scale, &dy));
   finding.check(finite_loss, [] { return "the loss itself is not finite"; });
   zero_gradients(layers);
   for (size_t i = layers.size(); i-- > 0;) {
@@ -56,7 +54,7 @@ YOTTA_INLINE void check_layers(Finding& finding, Layers layers, const Microbatch
 }
 
 YOTTA_INLINE Finding diagnose(Layers layers, std::span<const Microbatch> batches, double scale,
-                              const BatchPosition& position, const Communicator& tp) {
+                              const BatchPosition& position, const LossOf& loss) {
   const std::vector<ParameterPtr> all = parameters(layers);
   const DetachedListeners detached(all);
   Finding finding;
@@ -67,7 +65,7 @@ YOTTA_INLINE Finding diagnose(Layers layers, std::span<const Microbatch> batches
     });
   for (const Microbatch& batch : batches) {
     const bool is_new = finding.what.empty();
-    check_layers(finding, layers, batch, scale, position_of(batch, position), tp);
+    check_layers(finding, layers, batch, scale, position_of(batch, position), loss);
     if (is_new && !finding.what.empty())
       finding.what += fmt::format(", on sequences {} to {} of the batch", batch.first_sequence,
                                   batch.first_sequence + batch.inputs.dim(0) - 1);

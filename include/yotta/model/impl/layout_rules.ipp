@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/tensor_parallel_sizes.hpp"
 
 namespace yotta {
 

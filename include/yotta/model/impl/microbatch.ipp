@@ -3,7 +3,7 @@
 
 #include "yotta/model/microbatch.hpp"
 
-#include "yotta/parallel/vocab_parallel.hpp"
+#include "yotta/core/chunks.hpp"
 
 namespace yotta {
 
@@ -25,17 +25,6 @@ YOTTA_INLINE BatchPosition position_of(const Microbatch& batch, BatchPosition st
   step.first_sequence = batch.first_sequence;
   step.positions = batch.positions;
   return step;
-}
-
-YOTTA_INLINE double loss_of(Tensor logits, const Microbatch& batch, double scale, Tensor* dlogits,
-                            const Communicator& tp) {
-  Tensor rows = as_rows(logits);  // (N, V/tp)
-  const Tensor targets = batch.targets.reshape({batch.targets.numel()});
-  const CrossEntropy loss = vocab_parallel_cross_entropy(rows, targets, scale, tp);
-  if (dlogits == nullptr) return loss.loss;
-  vocab_parallel_cross_entropy_backward_in_place(rows, targets, loss.log_sum_exp, scale, tp);
-  *dlogits = std::move(logits);
-  return loss.loss;
 }
 
 }  // namespace yotta

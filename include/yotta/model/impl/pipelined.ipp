@@ -3,17 +3,9 @@
 
 #include "yotta/model/pipelined.hpp"
 
-#include "yotta/parallel/sequence_parallel.hpp"
+#include "yotta/core/chunks.hpp"
 
 namespace yotta {
-
-YOTTA_INLINE std::vector<LayerPtr> checkpointed_stage(Layers layers, const NdOptions& options,
-                                                      int stages, int stage) {
-  const int64_t first = stage == 0 ? 1 : 0, most = options.checkpoint_blocks;
-  int64_t last = std::ssize(layers) - (stage + 1 == stages ? 1 : 0);
-  if (most >= 0 && first + most < last) last = first + most;
-  return checkpointed(layers, options.checkpoint, first, last);
-}
 
 YOTTA_INLINE PipelineReport run_pipelined(Pipeline& pipeline, int ranks, const PipelinedStep& made,
                                           const BatchPosition& position,
@@ -32,15 +24,17 @@ YOTTA_INLINE PipelineReport run_scheduled(Pipeline& pipeline, const PipelineSche
   std::vector<PipelineMicrobatch> parts;
   for (const Microbatch& each : batches) {
     const Shape whole = {each.inputs.dim(0), each.inputs.dim(1), made.width};
-    const Shape own = {tokens_held(each.inputs.numel(), made.tp), made.width};
-    parts.push_back({each.inputs, cuts_tokens(made.tp, made.cut) ? own : whole, made.dtype,
+    const Shape own = {
+        chunk_count(each.inputs.numel(), axis_size(made.tokens), axis_rank(made.tokens)),
+        made.width};
+    parts.push_back({each.inputs, made.tokens.is_member() ? own : whole, made.dtype,
                      position_of(each, position)});
   }
   const double scale = 1.0 / static_cast<double>(tokens);
   return pipeline.run(
       schedule, parts,
       [&](size_t i, const Tensor& logits, Tensor& dlogits) {
-        return loss_of(logits, batches[i], scale, &dlogits, made.tp);
+        return made.loss(logits, batches[i].targets, scale, &dlogits);
       },
       where);
 }

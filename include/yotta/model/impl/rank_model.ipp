@@ -3,7 +3,8 @@
 
 #include "yotta/model/rank_model.hpp"
 
-#include "yotta/model/transformer.hpp"
+#include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/parallel/flat_shard.hpp"
 
 namespace yotta {
 
@@ -14,7 +15,7 @@ YOTTA_INLINE std::vector<ParameterPtr> RankModel::parameters() const {
 }
 
 YOTTA_INLINE std::vector<WholeShape> RankModel::shapes() const {
-  const Transformer serial = as_shapes([&] { return Transformer(config_); });
+  const Transformer serial = as_shapes([&] { return serial_model(config_); });
   std::vector<WholeShape> all;
   for (const ParameterPtr& each : yotta::parameters(serial.stack()))
     all.push_back({each->name, each->value.shape()});

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "yotta/model/pipelined.hpp"
-#include "yotta/model/transformer.hpp"
+#include "yotta/nn/transformer.hpp"
 
 namespace yotta {
 
@@ -48,7 +48,8 @@ YOTTA_INLINE void ReroutedModel::make_stage(const std::vector<NamedTensor>& weig
   stack_ = model_->stack();
   if (!weights.empty()) take_all(weights, stack_);
   if (options_.checkpoint.what != Recompute::none) {
-    checkpointed_ = checkpointed_stage(stack_, options_, job_.p, stage_);
+    checkpointed_ =
+        checkpointed_stage(stack_, options_.checkpoint, job_.p, stage_, options_.checkpoint_blocks);
     stack_ = checkpointed_;
   }
   for (const ParameterPtr& each : yotta::parameters(stack_)) held_.push_back({each, 0});

@@ -11,16 +11,16 @@
 namespace yotta {
 
 YOTTA_INLINE double evaluate(Layers layers, std::span<const Microbatch> batches,
-                             const Communicator& tp) {
-  double loss = 0;
+                             const LossOf& loss) {
+  double sum = 0;
   int64_t tokens = 0;
   for (const Microbatch& each : batches) tokens += each.inputs.numel();
   for (const Microbatch& each : batches) {
     Saved saved(BatchPosition{.positions = each.positions});
-    loss += loss_of(forward(layers, each.inputs, saved), each, 1.0 / static_cast<double>(tokens),
-                    nullptr, tp);
+    sum += loss(forward(layers, each.inputs, saved), each.targets,
+                1.0 / static_cast<double>(tokens), nullptr);
   }
-  return loss;
+  return sum;
 }
 
 YOTTA_INLINE StepReport Trainer::step(int64_t step, std::span<const Microbatch> batches,
@@ -54,8 +54,8 @@ YOTTA_INLINE double Trainer::run_microbatches(const BatchPosition& position,
     if (hooks_.before_microbatch) hooks_.before_microbatch(i + 1 == batches.size());
     Saved saved(position_of(batches[i], position));
     Tensor dlogits;
-    loss += loss_of(forward(layers_, batches[i].inputs, saved), batches[i], scale(tokens), &dlogits,
-                    hooks_.tp);
+    loss += hooks_.loss(forward(layers_, batches[i].inputs, saved), batches[i].targets,
+                        scale(tokens), &dlogits);
     backward(layers_, std::move(dlogits), saved);
   }
   return loss;
@@ -81,7 +81,7 @@ YOTTA_INLINE std::string Trainer::not_finite(int64_t step, std::span<const Micro
   Finding finding = check_gradients(stepped());
   if (!hooks_.run_microbatches) {
     const Finding first =
-        diagnose(layers_, batches, scale(tokens), position_of_step(step), hooks_.tp);
+        diagnose(layers_, batches, scale(tokens), position_of_step(step), hooks_.loss);
     if (hooks_.after_backward) hooks_.after_backward();  // FSDP: nothing is under way any more
     if (!first.what.empty()) finding = first;
   }

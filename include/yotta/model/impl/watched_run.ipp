@@ -7,9 +7,9 @@
 #include "yotta/model/snapshot_levels.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/model/transformer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/grad_clip.hpp"
+#include "yotta/nn/transformer.hpp"
 
 namespace yotta {
 

@@ -13,7 +13,7 @@
 #include "yotta/nn/cuda/cuda_kernels.hpp"
 #include "yotta/parallel/cuda/use_cuda.hpp"
 #include "yotta/parallel/ring_attention.hpp"
-#include "yotta/parallel/vocab_parallel.hpp"
+#include "yotta/parallel/vocab_parallel_loss.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {

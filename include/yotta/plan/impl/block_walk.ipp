@@ -33,12 +33,12 @@ class BlockWalk : public MixtureWalk {
   void attention_forward() {
     norm();
     columns({queries(), keys(), keys()});
+    if (drops_gathered()) walk_.drop(whole());
     if (!z_.is_gpt2) {
       walk_.op(rope_cost("rope", z_.dtype, z_.N * queries()));
       walk_.op(rope_cost("rope", z_.dtype, z_.N * keys()));
       walk_.hold(heads(queries() + keys()));
     }
-    if (drops_gathered()) walk_.drop(whole());
     attend(z_, groups_.cp, walk_);
     row(queries());
     if (z_.shares_tokens && z_.keeps_gathered) walk_.drop(stream());  // what norm made
@@ -80,9 +80,9 @@ class BlockWalk : public MixtureWalk {
   }
 
   void attention_weight() {
-    gather_again({queries(), keys(), keys()});
     linear_weight(z_.N, queries(), z_.C, z_.is_gpt2);
     walk_.drop(heads(queries()) + whole());
+    gather_again({queries(), keys(), keys()});
     for (const int64_t outputs : {keys(), keys(), queries()}) column_weight(outputs);
     norm_weight();
   }

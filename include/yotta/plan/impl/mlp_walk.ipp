@@ -74,10 +74,11 @@ YOTTA_INLINE void MlpWalk::mlp_forward(int64_t F, bool has_bias) {
   has_bias_ = has_bias;
   if (z_.is_gpt2) columns({F});
   if (!z_.is_gpt2) columns({F, F});
+  if (drops_gathered()) walk_.drop(whole());
   walk_.op(z_.is_gpt2 ? gelu_cost(z_.dtype, z_.N * F) : swiglu_cost(z_.dtype, z_.N * F));
   walk_.hold(heads(F));
   row(F);
-  if (z_.shares_tokens) walk_.drop(z_.keeps_gathered ? stream() : whole());
+  if (z_.shares_tokens && z_.keeps_gathered) walk_.drop(stream());
   has_bias_ = z_.is_gpt2;
 }
 
@@ -94,10 +95,10 @@ YOTTA_INLINE void MlpWalk::mlp_input(int64_t F) {
 
 YOTTA_INLINE void MlpWalk::mlp_weight(int64_t F, bool has_bias) {
   has_bias_ = has_bias;
-  if (z_.is_gpt2) gather_again({F});
-  if (!z_.is_gpt2) gather_again({F, F});
   linear_weight(z_.N, F, z_.C, has_bias_);
   walk_.drop(heads(F) + whole());
+  if (z_.is_gpt2) gather_again({F});
+  if (!z_.is_gpt2) gather_again({F, F});
   for (int matrix = 0; matrix < (z_.is_gpt2 ? 1 : 2); ++matrix) column_weight(F);
   walk_.drop(z_.shares_tokens && !z_.keeps_gathered ? whole() + stream() : whole());
   has_bias_ = z_.is_gpt2;

@@ -1,0 +1,88 @@
+// The bodies of nn/transformer_config.hpp.
+#pragma once
+
+#include "yotta/nn/transformer_config.hpp"
+
+namespace yotta {
+
+YOTTA_INLINE void TransformerConfig::check(Where where) const {
+  if (layers < 0 || width < 1 || heads < 1 || kv_heads < 1 || feed_forward < 1 || vocabulary < 1 ||
+      context < 1)
+    fail(where,
+         "every size of a transformer is at least 1: width {}, heads {}, key/value heads {}, "
+         "feed-forward {}, vocabulary {}, context {}, layers {} (0 is allowed)",
+         width, heads, kv_heads, feed_forward, vocabulary, context, layers);
+  // Each head has the same number of numbers; in Llama an even one, for rope.
+  const int64_t step = dialect == Dialect::llama ? 2 * heads : heads;
+  const int64_t below = width / step * step, above = below + step;
+  const int64_t nearest = below > 0 && width - below <= above - width ? below : above;
+  if (width % heads != 0)
+    fail(where, "width {} cannot be divided among {} heads; the nearest width that works is {}",
+         width, heads, nearest);
+  if (width % step != 0)
+    fail(where,
+         "rope turns pairs of numbers, so the head size {} must be even; the nearest width that "
+         "works is {}",
+         head_size(), nearest);
+  if (heads % kv_heads != 0)
+    fail(where, "{} heads cannot share {} key/value heads evenly; heads must be a multiple", heads,
+         kv_heads);
+  if (dialect == Dialect::gpt2 && kv_heads != heads)
+    fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
+  check_numbers(where);
+  check_mixture(where);
+  if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
+    fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
+}
+
+YOTTA_INLINE void TransformerConfig::check_numbers(Where where) const {
+  const auto expect = [&](const char* what, double value, const NumberRange& range) {
+    if (!range.holds(value))
+      fail(where, "the {} is {}, expected a number from {} to {}", what, value, range.least,
+           range.most);
+  };
+  expect("norm's epsilon", norm_epsilon, norm_epsilon_range);
+  expect("standard deviation of initial weights", deviation, deviation_range);
+  expect("rope's theta", rope_theta, rope_theta_range);
+  expect("rope's factor", rope_scaling.factor, rope_factor_range);
+  expect("rope's low_freq_factor", rope_scaling.low_freq_factor, rope_limit_range);
+  expect("rope's high_freq_factor", rope_scaling.high_freq_factor, rope_limit_range);
+  if (rope_scaling.high_freq_factor <= rope_scaling.low_freq_factor ||
+      rope_scaling.original_context < 1)
+    fail(where,
+         "rope's high_freq_factor {} must be above its low_freq_factor {}, and its original "
+         "context {} 1 or more",
+         rope_scaling.high_freq_factor, rope_scaling.low_freq_factor,
+         rope_scaling.original_context);
+  if (!(dropout >= 0 && dropout < 1))
+    fail(where, "dropout {} must be at least 0 and below 1", dropout);
+  if (!(attention_dropout >= 0 && attention_dropout < 1) ||
+      (attention_dropout > 0 && attention != AttentionKind::plain))
+    fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
+         attention_dropout);
+}
+
+YOTTA_INLINE void TransformerConfig::check_mixture(Where where) const {
+  const MixtureConfig& m = mixture;
+  if (m.experts < 0 || m.shared < 0 || (m.shared > 0 && m.experts == 0))
+    fail(where, "{} experts and {} shared ones: shared experts stand beside a mixture of 1 or more",
+         m.experts, m.shared);
+  if (m.experts == 0) return;
+  RouterOptions{.width = width,
+                .experts = m.experts,
+                .top_k = m.top_k,
+                .balance_loss = m.balance_loss,
+                .z_loss = m.z_loss,
+                .bias_rate = m.bias_rate}
+      .check("a mixture of experts", where);
+  if (!(m.capacity >= 0 && m.capacity <= 1e6))
+    fail(where, "the capacity of an expert is {}, expected a number from 0 (drop nothing) to 1e6",
+         m.capacity);
+  if (m.bias_rate > 0 && dtype == DType::bf16)
+    fail(where,
+         "a router's bias moves by {} at a time, which bf16 rounds away; train in f32, or with a "
+         "balance loss",
+         m.bias_rate);
+}
+
+}  // namespace yotta

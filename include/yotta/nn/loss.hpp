@@ -1,0 +1,32 @@
+// The loss of a model that ends in logits, and the gradient with which its backward pass begins.
+//
+//     logits (B, T, V), targets (B, T) ──> loss, a number     scale = 1 / tokens of the whole batch
+//                                      └─> dlogits (B, T, V)    they take the logits' place
+//
+// A trainer takes it as a function: where the logits are not whole, another one computes the loss
+// (lesson 20). FLOPs, memory and the formula: cross_entropy.hpp.
+#pragma once
+
+#include <functional>
+
+#include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/linear.hpp"
+
+namespace yotta {
+
+// Returns scale * the sum of the tokens' losses. dlogits: null if no gradient is wanted.
+using LossOf =
+    std::function<double(Tensor logits, const Tensor& targets, double scale, Tensor* dlogits)>;
+
+// The loss of logits (B, T, V) against targets (B, T) i32, the token after each.
+inline double loss_of(Tensor logits, const Tensor& targets, double scale, Tensor* dlogits) {
+  Tensor rows = as_rows(logits);  // (N, V)
+  const Tensor wanted = targets.reshape({targets.numel()});
+  const CrossEntropy loss = cross_entropy(rows, wanted, scale);
+  if (dlogits == nullptr) return loss.loss;
+  cross_entropy_backward_in_place(rows, wanted, loss.log_sum_exp, scale);
+  *dlogits = std::move(logits);
+  return loss.loss;
+}
+
+}  // namespace yotta
