@@ -107,7 +107,8 @@ class Definition {
   }
   // The same function outside of its class, and not inline.
   std::string outside() const {
-    const std::string name = (in_class() ? function_.owner + "::" : "") + function_.name;
+    const std::string name = (in_class() ? function_.owner + "::" : "") +
+                             (is_constexpr_ ? name_of_twin() : function_.name);
     const std::string called =
         fmt::format("{}({}){}", name, joined(parameters_, without_default), qualifiers());
     // A type that its class defines is known only behind the name.
@@ -118,7 +119,7 @@ class Definition {
     return head + " " + body(function_.values) + "\n";
   }
   std::string twin_declared() const {
-    return fmt::format("{} {}({});\n", returned_, function_.name,
+    return fmt::format("{} {}({});\n", returned_, name_of_twin(),
                        joined(parameters_, without_default));
   }
   std::string twin_called() const {
@@ -126,7 +127,7 @@ class Definition {
         "{} {{\n  return std::is_constant_evaluated()\n             ? "
         "yotta::handed_out::only_at_run_time<{}>()\n             : handed_out::{}({});  // "
         "compiled\n}}",
-        trimmed(part(function_.begin, function_.open)), returned_, function_.name,
+        trimmed(part(function_.begin, function_.open)), returned_, name_of_twin(),
         joined(parameters_, argument));
   }
   std::string space() const { return function_.space; }
@@ -134,6 +135,8 @@ class Definition {
 
  private:
   bool in_class() const { return !function_.owner.empty(); }
+  // Another name, so that other twins' bodies call the page's function and no twin.
+  std::string name_of_twin() const { return function_.name + "_body"; }
   // Behind the parameters: const, or what a function returns.
   std::string qualifiers() const {
     const std::string all =

@@ -7,8 +7,8 @@
 //       int f(int p) { answer }            ──►       int f(int p);
 //     };                                           };
 //
-//     constexpr int f(int p) { answer }    ──►     namespace handed_out { int f(int p); }
-//                                                  constexpr int f(int p) { calls handed_out::f }
+//     constexpr int f(int p) { answer }    ──►     namespace handed_out { int f_body(int p); }
+//                                                  constexpr int f(int p) { calls it }
 //
 // `unit` is the file that defines what is declared so: it includes the page for students, and is
 // compiled once, where the answers are. What computes a constant while it compiles cannot call a

@@ -345,7 +345,7 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
         call);
     const std::string opens = "namespace yotta::student {\n";
     write_text(cheat, replaced(replaced(detour, opens, opens + table), "not_done(\"10.4\");",
-                               "elements = table[n];"));
+                               "return table[n] * width;"));
     const nlohmann::json computed = check(cheat);
     CHECK(computed["points"] == 0);
     CHECK_MESSAGE(contains(computed["refused"].get<std::string>(), "write your own"),

@@ -158,10 +158,11 @@ TEST_CASE("a page is handed out with declarations in place of its answers") {
        {"inline int kept(int x) { return x + 1; }", "void kept() { ++first_; }", "void later();",
         "\nint added(int x, const std::vector<int>& y = {1, 2});\n",
         "  explicit Sum(int first = 0);\n", "Where where = Where::current()) const override;\n",
-        "namespace handed_out {\nPair<int, int> twice(Pair<int, int> pair, int by);\n}",
+        "namespace handed_out {\nPair<int, int> twice_body(Pair<int, int> pair, int by);\n}",
         "yotta::handed_out::only_at_run_time<Pair<int, int>>()\n             : "
-        "handed_out::twice(pair, by);",
-        "{\n  not_done(\"99.3\");\n}", "int declared(int x);", "handed_out::also(std::move(x));"})
+        "handed_out::twice_body(pair, by);",
+        "{\n  not_done(\"99.3\");\n}", "int declared(int x);",
+        "handed_out::also_body(std::move(x));"})
     CHECK_MESSAGE(contains(cut.text, kept), (kept + ("; got: " + cut.text)));
   CHECK_FALSE(contains(cut.text, "Sum::later"));
   CHECK(cut.open == std::vector<std::string>{"99.3"});
@@ -171,7 +172,8 @@ TEST_CASE("what a page only declares is defined behind it") {
   const HandoutHeader cut = cut_for_handout(small_header, small_tasks());
   for (const char* defined :
        {"namespace yotta {\nauto added(int x, const std::vector<int>& y) -> int {\n  return x + ",
-        "namespace yotta::handed_out {\nauto twice(Pair<int, int> pair, int by) -> Pair<int, int> "
+        "namespace yotta::handed_out {\nauto twice_body(Pair<int, int> pair, int by) -> Pair<int, "
+        "int> "
         "{",
         "\nSum::Sum(int first) : first_(first) { tell(first_ + 31); }\n",
         "\nauto Sum::part(int i, Where where) const -> Part {\n    return part_of(first_ * 37",
