@@ -262,9 +262,16 @@ std::vector<std::string> Exercise::sources() const {
   }
   return paths;
 }
+std::string Exercise::page_of(const std::string& path) const {
+  std::string text = read_text(path);
+  if (hidden_from.empty()) return text;
+  const size_t at = text.find("\n" + hidden_from);
+  if (at != std::string::npos) text.insert(at + 1, fmt::format("// {}\n", not_in_the_exercise));
+  return text;
+}
 std::string Exercise::page_text() const {
   std::vector<std::string> texts;
-  for (const std::string& path : sources()) texts.push_back(read_text(path));
+  for (const std::string& path : sources()) texts.push_back(page_of(path));
   std::string text = one_text(texts);
   for (const std::string& header : headers) {  // what the text holds is not included once more
     const std::string line = fmt::format("#include \"yotta/{}\"\n", header);
@@ -321,6 +328,7 @@ Exercise read_exercise(const std::string& root, const std::string& id) {
       exercise.choices.push_back({choice.at("name"), strings(choice.at("says"))});
     exercise.right_under = json.value("right_under", exercise.right_under);
     exercise.points_per_hint = json.value("points_per_hint", 0);
+    exercise.hidden_from = json.value("hidden_from", "");
     for (const auto& task : json.at("tasks"))
       exercise.tasks.push_back(read_task(task, exercise.difficulty));
     if (exercise.tasks.size() == 1) exercise.tasks[0].minutes = exercise.minutes;

@@ -19,8 +19,8 @@
 // An exercise may be about several headers: then the file holds them one after the other, and has
 // the last one's name.
 //
-// A comment that says "not in the exercise" ends the starter early: what follows it in the header
-// would give an answer away.
+// "hidden_from" in exercise.json is the line that ends the starter early: what follows it in the
+// header would give an answer away.
 //
 // All three live in namespace yotta::student, so that a program may hold the library's and the
 // student's functions at the same time.
@@ -81,13 +81,15 @@ struct Exercise {
   // The solutions ("library", or of right/ and wrong/) that are right under other choices:
   // "10.way=2 10.own=1".
   std::map<std::string, std::string> right_under;
+  std::string hidden_from;                  // a page's line; what follows it is in no starter
   std::map<std::string, std::string> mend;  // task -> the wrong solution that its starter holds
 
-  std::string file_name() const;             // "collectives_ring.hpp", the last header's
-  std::string number() const;                // "10"
-  std::vector<std::string> sources() const;  // paths of the headers
-  std::string page_text() const;             // of the headers
-  std::string library_text() const;          // the same with the tasks' marks
+  std::string file_name() const;                       // "collectives_ring.hpp", the last header's
+  std::string number() const;                          // "10"
+  std::vector<std::string> sources() const;            // paths of the headers
+  std::string page_text() const;                       // of the headers
+  std::string page_of(const std::string& path) const;  // of one, with the line that hides the rest
+  std::string library_text() const;                    // the same with the tasks' marks
   std::string work_copy()
       const;  // the student's own file's: in work/, or in the folder that YOTTA_WORK names
 };

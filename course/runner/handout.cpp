@@ -184,7 +184,7 @@ std::set<std::string> cut_headers(const std::vector<Exercise>& exercises, const 
   for (const Exercise& exercise : exercises) {
     for (const std::string& header : library_headers(exercise)) {
       const HandoutHeader cut =
-          cut_for_handout(read_text(root / "include/yotta" / header), exercise.tasks);
+          cut_for_handout(exercise.page_of(root / "include/yotta" / header), exercise.tasks);
       write_text(out / "include/yotta" / header, cut.text);
       if (!cut.unit.empty()) twins.add(header, cut.unit);
       if (cut.open.empty()) continue;

@@ -605,7 +605,7 @@ class Run {
   std::unique_ptr<Transformer> whole_model() {
     const std::vector<NamedTensor> weights = model_->gather_weights();
     if (!is_first()) return nullptr;
-    auto whole = std::make_unique<Transformer>(plan_.model);
+    auto whole = std::make_unique<Transformer>(serial_model(plan_.model));
     assign_all(named_values(parameters(whole->stack())), weights, "the ranks");
     return whole;
   }

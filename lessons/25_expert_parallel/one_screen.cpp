@@ -16,21 +16,23 @@ int main() {
   const Tensor x = drawn_rows(8, 8);
   MoeMlp serial("moe", options);
   Saved saved;
-  const Tensor whole = serial.forward(x, saved);
+  const Tensor y = serial.forward(x, saved), dx = serial.backward_input(y, saved);
 
-  std::vector<Verdict> verdicts(2);
+  std::vector<Verdict> outputs(2), gradients(2);
   const std::vector<RankReport> reports = run_ranks(2, [&](Communicator& ep) {
     MoeMlp mixture("moe", options, {}, {.ep = ep});
     const int64_t begin = 4 * ep.rank(), end = begin + 4;
     Saved kept;
-    const Tensor y = mixture.forward(x.rows(begin, end), kept);
-    verdicts[ep.rank()] = compare(y, whole.rows(begin, end), 1e-6);
+    const Tensor mine = mixture.forward(x.rows(begin, end), kept);
+    outputs[ep.rank()] = compare(mine, y.rows(begin, end), 1e-6);
+    gradients[ep.rank()] = compare(mixture.backward_input(mine, kept), dx.rows(begin, end), 1e-6);
   });
-  const int64_t one = reports[0].ledger().memory()->peak(MemoryKind::parameters);
-  fmt::print("the same outputs, and {} bytes of weights on each rank\n", one);
-  for (const Verdict& verdict : verdicts)
-    if (!verdict.equal || one != 4 * (4 * 8 + 2 * 3 * 8 * 16)) {
-      fmt::print("a router and two of four experts must be held; {}\n", verdict.text);
+  const int64_t held = reports[0].ledger().memory()->peak(MemoryKind::parameters);
+  fmt::print("the same outputs and gradients, and {} bytes of weights on each rank\n", held);
+  for (int rank = 0; rank < 2; ++rank)
+    if (!outputs[rank] || !gradients[rank] || held != 4 * (4 * 8 + 2 * 3 * 8 * 16)) {
+      fmt::print("not right: a router and two of four experts must be held; {}{}\n",
+                 outputs[rank].text, gradients[rank].text);
       return 1;
     }
 }

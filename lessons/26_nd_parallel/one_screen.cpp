@@ -8,7 +8,7 @@
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
-#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/sgd.hpp"
 
 using namespace yotta;
 
@@ -18,8 +18,9 @@ double train(const MeshShape& shape) {
   run_ranks(static_cast<int>(shape.ranks()), [&](Communicator& world) {
     Mesh mesh(world, shape);
     NdParallel model(gpt2_config(2, 16, 2, 8, 256), mesh, {.microbatches = 2});
-    AdamW optimizer(model.parameters());
-    Trainer trainer(model.stack(), optimizer, {.schedule = {.warmup = 0}}, model.hooks());
+    Sgd optimizer(model.parameters());
+    const Schedule rate = {.peak = 0.5, .floor = 0.5, .warmup = 0};
+    Trainer trainer(model.stack(), optimizer, {.schedule = rate}, model.hooks());
     const Batches text("One page composes all axes, and the loss is that of one rank.", 8, 1);
     const BatchShard mine = model.share(8);
     for (int64_t step = 0; step < 5; ++step) {

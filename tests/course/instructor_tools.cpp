@@ -231,7 +231,7 @@ TEST_CASE("every exercise's headers are handed out without a line of an answer")
                     .empty());  // before, they stand there
     for (const std::string& path : exercise.sources()) {
       INFO(path);
-      expect_no_answer(exercise, cut_for_handout(read_text(path), exercise.tasks).text);
+      expect_no_answer(exercise, cut_for_handout(exercise.page_of(path), exercise.tasks).text);
     }
   }
 }

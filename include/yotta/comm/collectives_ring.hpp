@@ -93,7 +93,7 @@ constexpr int64_t ring_bytes_sent(int p, int rank, int64_t n, int64_t width) {
   return elements * width;
 }
 
-// Exact costs: what rank `rank` sends. (From here on not in the exercise: it would answer 10.4.)
+// Exact costs: what rank `rank` sends.
 constexpr Sent reduce_scatter_ring_sent(int p, int rank, int64_t n, int64_t width) {
   return {p - 1, (n - chunk_count(n, p, rank)) * width};
 }

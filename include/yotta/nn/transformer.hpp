@@ -13,23 +13,39 @@
 //                x ─┬> gate ─> silu ─┐
 //                   └> up ───> h ────*──> down ──> dropout                  Llama, 3 C F weights
 //
-// Attention is where a token looks at those before it; all else works on each token alone. Both
-// halves of a block add to the residual stream x, which itself is never normalised (pre-norm): that
-// is why deep stacks train. Backward, a sum hands its dy to both arms.
+// Attention is where a token looks at itself and those before it; all else works on each token
+// alone. Both halves of a block add to the residual stream x, which itself is never normalised
+// (pre-norm): that is why deep stacks train. Backward, a sum hands its dy to both arms.
 //
-// Cost: a weight of a matrix takes 2 FLOPs per token forward, 4 backward; the core 2 T^2 d per head
-// forward (blockwise, the masked half is not computed), 5 T^2 d backward. What is kept for the
-// backward pass is in Saved: see each layer. In a bf16 model the stream is bf16, too.
+// A Layer has three passes (layer.hpp), F, I and W in the sketches below:
+//     F  forward(x, saved) -> y             keeps in saved what I and W read
+//     I  backward_input(dy, saved) -> dx    takes most of it, keeps dy for W
+//     W  backward_weight(saved)             takes x and dy, adds to the gradients
+// each once, in this order; I goes from the last layer to the first. saved.get reads, saved.take
+// reads and forgets. A Composite is a layer of parts(): run(part, x, saved) and
+// run_back(part, dy, saved) are F and I of a part, with its own child of saved; W and the list of
+// parameters go through parts().
 //
-// Contract: any slice of the stack is a model of its own, with the values it has in the whole. A
-// tied table that is in the slice twice is one parameter with two uses; a slice with the head alone
-// has a copy of its own, with the same initial values.
+// Cost:  FLOPs                          forward     backward
+//     a matrix weight, per token        2           4
+//     the core, per head and sequence   2 T^2 d     5 T^2 d     the masked half is not computed
+// Kept for the backward pass, numbers per token of a GPT-2 block: x, norm1's y, q, k, v, o, h and
+// norm2's y (8 C), mlp's h and down's input (2 F): 16 C in all; with PlainCore H T more. In a bf16
+// model the stream is bf16, too.
 //
-//     Transformer model(gpt2_config(6, 384, 6, 256, 256));
-//     Saved saved(position);
-//     const Tensor logits = forward(model.stack(), ids, saved);
+// Contract: a slice, entries [first, last) of the stack, is a model of its own. Its initial values
+// are those it has in the whole stack, since they depend on the seed and the parameter's name
+// alone. A tied table is one parameter with two uses where embedding and head are in one slice. A
+// slice with the head alone has a copy that starts equal: the caller adds up the gradients of both
+// copies before each update (lesson 18), or they part.
 //
-// Nothing here knows of other ranks. Later lessons replace parts of it, which are public pointers.
+//     Transformer model(gpt2_config(6, 384, 6, 256, 128));  // L, C, H, T at most, V
+//     Saved saved(position);                                // a BatchPosition
+//     Tensor logits = forward(model.stack(), ids, saved);   // (B, T, V)
+//     backward(model.stack(), dlogits, saved);              // I, then W, the last layer first
+//
+// Nothing here talks to other ranks. Some parts can be a part of a whole: a range of the table's
+// rows, of the heads. Later lessons cut them, and replace parts, which are public pointers.
 // Letters: B batch, T sequence, C width, H heads, K key/value heads, d numbers per head, F
 // feed-forward width, V vocabulary, L layers.
 // References: Vaswani et al. 2017; Radford et al. 2019 (GPT-2); Touvron et al. 2023 (Llama).
@@ -53,7 +69,9 @@ namespace yotta {
 //        ├─> k ─> y1        I   dx  = sum over i of dy_i W_i: x reached the loss by each of them
 //        └─> v ─> y2        W   each its own
 //
-// They keep x and dy in the Saved of the layer that they stand in, each under its own name.
+// One object and not three layers, so that a later lesson can replace how x comes in and how dx
+// goes out for all of them at once. They keep x and dy in the Saved of the layer that they stand
+// in, each under its own name.
 class Readers {
  public:
   Readers() = default;
@@ -80,7 +98,8 @@ class Readers {
     for (size_t i = size(); i-- > 0;)
       linears_[i]->backward_weight(saved.child(linears_[i]->name()));
   }
-  // Where forward keeps "x", as it came. Who can make x again may drop it from there (lesson 17).
+  // Where each Linear keeps x, under "x", until W: one storage, several handles. A layer that can
+  // compute x again may drop it from all of these (lesson 17).
   virtual std::vector<Saved*> keeping_x(Saved& saved) const {
     std::vector<Saved*> all;
     for (const auto& each : linears_) all.push_back(&saved.child(each->name()));
@@ -102,34 +121,8 @@ class AttentionCore {
   virtual AttentionGradients backward(const Tensor& dout, Saved& saved) = 0;
 };
 
-// Keeps one number per row, (B, H, T), and makes probabilities again from it.
-class BlockwiseCore : public AttentionCore {
- public:
-  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
-    return keep(q, k, v, attention_blockwise(q, k, v), saved);
-  }
-  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
-    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
-    return attention_blockwise_backward(dout, q, k, v, take(saved));
-  }
-
- protected:
-  static Tensor keep(const Tensor& q, const Tensor& k, const Tensor& v,
-                     const BlockwiseAttention& out, Saved& saved) {
-    saved.keep("q", q);
-    saved.keep("k", k);
-    saved.keep("v", v);
-    saved.keep("o", out.o);
-    saved.keep("log_sum_exp", out.log_sum_exp);
-    return out.o;
-  }
-  static BlockwiseAttention take(Saved& saved) {
-    Tensor o = saved.take("o");
-    return {std::move(o), saved.take("log_sum_exp")};
-  }
-};
-
-// Keeps all probabilities, (B, H, T, T); the formula as it is written, with dropout on them.
+// The formula as it is written, with dropout on the probabilities. Keeps q, k, v, all probabilities
+// (B, H, T, T), and with dropout their mask.
 class PlainCore : public AttentionCore {
  public:
   PlainCore(std::string layer, double dropout) : layer_(std::move(layer)), dropout_(dropout) {}
@@ -157,11 +150,42 @@ class PlainCore : public AttentionCore {
     return attention_plain_backward(dout, q, k, v, out, dropout_);
   }
 
-  int64_t first_head = 0, all_heads = 0;  // for masks: which of how many are here; 0: all
+  // Masks are drawn for all heads of the layer. Where only some are here (tensor parallelism): the
+  // first one's number, and how many there are on all ranks; all_heads 0: all are here.
+  int64_t first_head = 0, all_heads = 0;
 
  private:
   std::string layer_;
   double dropout_;
+};
+
+// Block by block. Keeps q, k, v, o, and for each row of scores the log of its sum of e^score, (B,
+// H, T): from it every probability is made again, e^(score - log_sum_exp). It has no dropout
+// (config.check refuses it).
+class BlockwiseCore : public AttentionCore {
+ public:
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
+    return keep(q, k, v, attention_blockwise(q, k, v), saved);
+  }
+  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
+    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
+    return attention_blockwise_backward(dout, q, k, v, take(saved));
+  }
+
+ protected:
+  static Tensor keep(const Tensor& q, const Tensor& k, const Tensor& v,
+                     const BlockwiseAttention& out, Saved& saved) {
+    saved.keep("q", q);
+    saved.keep("k", k);
+    saved.keep("v", v);
+    saved.keep("o", out.o);
+    saved.keep("log_sum_exp", out.log_sum_exp);
+    return out.o;
+  }
+  static BlockwiseAttention take(Saved& saved) {
+    Tensor o = saved.take("o");
+    return {std::move(o), saved.take("log_sum_exp")};
+  }
 };
 
 inline ParameterOptions parameter_options(const TransformerConfig& c) { return {c.seed, c.dtype}; }
@@ -170,6 +194,8 @@ inline Initial added_to_stream(const TransformerConfig& c) {
   return normal(c.deviation / std::sqrt(2 * static_cast<double>(c.layers)));
 }
 
+// Keeps x, what its core keeps, and o's input.
+//     I  dy -> dropout -> o -> core: dq, dk, dv -> rope back (dq, dk) -> dx, the sum of three
 class Attention : public Composite {
  public:
   Attention(std::string name, const TransformerConfig& c)
@@ -202,6 +228,7 @@ class Attention : public Composite {
     }
     return qkv->backward_input({flat(d.dq), flat(d.dk), flat(d.dv)}, saved);
   }
+  // By way of Readers, which may be replaced.
   void backward_weight(Saved& saved) override {
     o->backward_weight(saved.child(o->name()));
     qkv->backward_weight(saved);
@@ -224,13 +251,14 @@ class Attention : public Composite {
   std::unique_ptr<Dropout> make_dropout(const TransformerConfig& c) const {
     return std::make_unique<Dropout>(name() + ".dropout", c.dropout);
   }
-  // (B, T, heads d) -> (B, T, heads, d), however many heads are here; and back
+  // (B, T, heads d) -> (B, T, heads, d), however many heads are here
   Tensor in_heads(const Tensor& x) const {
     const int64_t d = config_.head_size();
     return x.reshape({x.dim(0), x.dim(1), x.dim(2) / d, d});
   }
+  // The way back
   static Tensor flat(const Tensor& x) { return x.reshape({x.dim(0), x.dim(1), -1}); }
-  // The same, each head turned by its token's position.
+  // (B, T, heads d) -> (B, T, heads, d); with rope each head is turned by its token's position.
   Tensor turned(const Tensor& x, const Saved& saved) const {
     if (!has_rope()) return in_heads(x);
     return rope(in_heads(x), saved.position().positions, frequencies());
@@ -300,7 +328,7 @@ class Mlp : public Composite {
   }
 
   // The parts, which may be replaced.
-  std::unique_ptr<Readers> in = std::make_unique<Readers>();  // up; of swiglu gate, too
+  std::unique_ptr<Readers> in = std::make_unique<Readers>();  // [0] up; of swiglu [1] gate
   std::unique_ptr<Linear> down;
   std::unique_ptr<Dropout> dropout;
 
@@ -318,12 +346,6 @@ class Mlp : public Composite {
   bool is_gated() const { return in->size() == 2; }
 };
 
-// ---- a block -----------------------------------------------------------------------------------
-inline NormOptions norm_options(const TransformerConfig& c) {
-  const bool gpt2 = c.dialect == Dialect::gpt2;
-  return {gpt2 ? NormKind::layernorm : NormKind::rmsnorm, c.width, c.norm_epsilon};
-}
-
 // Where a mixture of experts is configured, until lesson 25 has put one here.
 class MissingExperts : public Layer {
  public:
@@ -339,6 +361,17 @@ class MissingExperts : public Layer {
   void add_parameters(std::vector<ParameterPtr>&) override {}
 };
 
+// ---- a block -----------------------------------------------------------------------------------
+inline NormOptions norm_options(const TransformerConfig& c) {
+  const bool gpt2 = c.dialect == Dialect::gpt2;
+  return {gpt2 ? NormKind::layernorm : NormKind::rmsnorm, c.width, c.norm_epsilon};
+}
+
+//     F  h = x + attention(norm1(x))      I  dh = dy + the way back of norm2 and mlp
+//        y = h + mlp(norm2(h))               dx = dh + the way back of norm1 and attention
+//
+// The sums are made in place: what a layer returns is its caller's to overwrite, so no layer keeps
+// its own y, or writes into dy.
 class Block : public Composite {
  public:
   Block(std::string name, const TransformerConfig& c)
@@ -384,7 +417,8 @@ class Block : public Composite {
 //    F   keeps the ids        I   nothing below needs a gradient: returns an undefined tensor
 //    W   adds each dy to its token's row and its position's row
 
-// The table (V, C), of which some rows may be elsewhere: ids (B, T) -> (B, T, C).
+// Rows of a table (V, C); serial, all of it. An id whose row is elsewhere gives zeros. ids (B, T)
+// -> (B, T, C)
 class Embedding : public Layer {
  public:
   Embedding(std::string name, ParameterPtr table)
@@ -409,6 +443,7 @@ class Embedding : public Layer {
   void add_parameters(std::vector<ParameterPtr>& to) override { to.push_back(table()); }
 
  protected:
+  // The first row that is here, and the rows of the whole table, V.
   int64_t first() const { return table()->range.first_row; }
   int64_t all() const { return table()->range.all_rows(); }
   Use table_;
@@ -422,7 +457,7 @@ class PositionTable {
   virtual ~PositionTable() = default;
   const ParameterPtr& table() const { return table_.parameter(); }
 
-  // x (B, T, C) += the row of each token's position
+  // x (B, T, C) += the row of each token's position. A part of a batch may have no tokens.
   virtual void add_to(Tensor& x, Saved& saved) {
     Tensor rows = as_rows(x);
     if (x.numel() > 0) add_positions(rows, table()->value, x.dim(1), saved.position().positions);
@@ -479,7 +514,7 @@ class TokenEmbedding : public Layer {
   std::unique_ptr<Dropout> dropout;
 };
 
-// The table that a tied model uses twice.
+// The name of TokenEmbedding's table, which a tied head uses, too.
 inline constexpr const char* tied_table = "embedding.token.weight";
 
 // ---- the last entry of the stack: x (B, T, C) ──> norm ──> (V, C) matrix ──> logits (B, T, V) ---
@@ -499,6 +534,7 @@ class Head : public Composite {
           "head", LinearOptions{c.width, c.vocabulary, false, initial}, parameter_options(c)));
   }
 
+  // x (B, T, C) -> logits (B, T, V)
   Tensor forward(const Tensor& x, Saved& saved) override {
     return out->forward(run(norm, x, saved), saved)[0];
   }

@@ -176,7 +176,7 @@ constexpr double gather_matmul_seconds(int p, Pieces pieces, double M, double H)
   return seconds;
 }
 
-// ---- the same for a sum (not in the exercise: it would answer 22.4 and 22.5) ----
+// ---- the same for a sum ----
 constexpr Sent scatter_in_pieces_sent(int p, int rank, int64_t N, int64_t row_bytes,
                                       Pieces pieces) {
   const Reach reach = reach_of(p, pieces);

@@ -122,8 +122,8 @@ inline void expect_blockwise(const Attention& attention) {
     fail(Where::current(), "{}: context parallelism needs blockwise attention", attention.name());
 }
 
-// A core on some columns of every sequence, those that context_positions says: refuses others. o and
-// log-sum-exp are of this rank's queries over all keys.
+// A core on some columns of every sequence, those that context_positions says: refuses others. o
+// and log-sum-exp are of this rank's queries over all keys.
 class RingCore : public BlockwiseCore {
  public:
   RingCore(std::string layer, Communicator cp) : layer_(std::move(layer)), cp_(std::move(cp)) {}

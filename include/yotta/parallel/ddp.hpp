@@ -12,21 +12,27 @@
 //     naive        one all_reduce per parameter, after backward: many messages, all waited for
 //     bucketed     gradients lie side by side in a few flat buckets: one all_reduce per bucket
 //     overlapped   a bucket leaves as soon as its last gradient is ready, while backward goes on
+//                  (all_reduce_async returns at once; Work::wait() waits for it)
 //
 //     backward     │ layer 3 │ layer 2 │ layer 1 │ layer 0 │
-//     bucket 0                ├─ 3, 2 in one bucket ─┤
+//     bucket 0                         ├─ layers 3, 2 ─┤
 //     bucket 1                                             ├─ 1, 0 ─┤   only this is waited for
 //
-// Cost, for gradients of G bytes on p ranks with the ring: 2(p-1)/p G bytes sent per rank; 2(p-1)
-// messages per bucket; memory: nothing beyond the gradients, which are views into the buckets.
+// Cost, for gradients of G bytes on p ranks with the ring: each rank sends 2(p-1)/p G bytes a step,
+// in 2(p-1) messages per bucket (naive: per parameter), and adds (p-1)/p of the gradients' numbers.
+// The weights are broadcast once, by the constructor. Memory: nothing beyond the gradients, which
+// are views into the buckets; while a bucket is made its gradients exist twice.
 //
 // Contract: all ranks of `comm` construct Ddp over the same parameters in the same order, and call
-// finish() after each synchronised backward pass. The loss says which reduction is right:
+// finish() after each synchronised backward pass. Between steps gradients are set to zero in place:
+// a new tensor in `grad` would no longer be a view of its bucket. Ddp outlives every backward pass
+// that it listens to. The loss says which reduction is right:
 //     loss = local sum / tokens of the *whole* batch    ReduceOp::sum (our trainer)
 //     loss = local mean                                 ReduceOp::mean (PyTorch's DDP)
 // Reference: Li et al. (2020), PyTorch Distributed (section 3.2: buckets, overlap, no_sync).
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <span>
@@ -45,7 +51,8 @@ struct BatchShard {
   int64_t begin = 0, end = 0;
 };
 
-// The rows that rank `rank` trains on. Together the shards are the batch, each row once.
+// The rows that rank `rank` trains on: the rank-th of `ranks` nearly equal parts (chunk_begin is
+// where a part begins, core/chunks.hpp). Together they are the batch, each row once.
 constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
   return {chunk_begin(batch, ranks, rank), chunk_begin(batch, ranks, rank + 1)};
 }
@@ -53,7 +60,7 @@ constexpr BatchShard batch_shard(int64_t batch, int ranks, int rank) {
 // Gives every rank the weights of rank 0, so that all start from the same model.
 inline void broadcast_parameters(Parameters parameters, const Communicator& comm) {
   for (const ParameterPtr& each : parameters)
-    if (each->value.device() != Device::meta)  // shapes without numbers
+    if (each->value.device() != Device::meta)  // a model of shapes only: nothing to send
       comm.broadcast(each->value, 0, {.label = "ddp.parameters"});
 }
 
@@ -64,7 +71,8 @@ inline void reduce_gradients(Parameters parameters, const Communicator& comm, Re
 }
 
 // Throws if two ranks hold the same token ids: a sampler that forgot the rank trains on one shard
-// of the data, p times over, and no loss curve shows it.
+// of the data, p times over, and no loss curve shows it. Call it on the first batch. ids (B, T), on
+// the CPU. Cost: 8 bytes from each rank.
 inline void check_ranks_differ(const Tensor& ids, const Communicator& comm,
                                Where where = Where::current()) {
   const auto* text = static_cast<const char*>(ids.raw());
@@ -81,16 +89,6 @@ inline void check_ranks_differ(const Tensor& ids, const Communicator& comm,
              a, b);
 }
 
-// Bytes of the gradient of a parameter. Gradients of 16-bit weights are f32.
-inline int64_t gradient_bytes(const Parameter& of) {
-  return of.value.numel() * std::max<int64_t>(4, bytes_of(of.value.dtype()));
-}
-
-// Bytes that all p ranks together send to reduce gradients of G bytes: p times 2(p-1)/p G.
-constexpr int64_t ddp_bytes_sent_by_all(int64_t ranks, int64_t gradient_bytes) {
-  return 2 * (ranks - 1) * gradient_bytes;
-}
-
 // ---- buckets -----------------------------------------------------------------------------------
 
 // Gradients that travel together.
@@ -100,6 +98,11 @@ struct Bucket {
   int missing = 0;  // gradients that are not ready yet
   Work work;        // what `launch` started; waited for in finish()
 };
+
+// Bytes of the gradient of a parameter. Gradients of 16-bit weights are f32.
+inline int64_t gradient_bytes(const Parameter& of) {
+  return of.value.numel() * std::max<int64_t>(4, bytes_of(of.value.dtype()));
+}
 
 // Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
 // holds up to `bucket_bytes` of gradients, and at least one parameter.
@@ -121,7 +124,8 @@ inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket
   return buckets;
 }
 
-// Makes the gradients of a bucket views of one flat tensor, values kept. make_buckets does both.
+// Makes the gradients of a bucket views of one flat tensor, values kept. gradient() makes one, as
+// zeros, if there is none yet.
 inline void flatten_gradients(Bucket& bucket) {
   const MemoryScope memory(MemoryKind::gradients);
   int64_t size = 0;
@@ -136,6 +140,8 @@ inline void flatten_gradients(Bucket& bucket) {
     begin = end;
   }
 }
+
+// Cuts, then flattens.
 inline std::deque<Bucket> make_buckets(Parameters parameters, int64_t bucket_bytes) {
   std::deque<Bucket> buckets = cut_into_buckets(parameters, bucket_bytes);
   for (Bucket& bucket : buckets) flatten_gradients(bucket);
@@ -153,10 +159,10 @@ class GradientBuckets {
     for (Bucket& bucket : buckets_) bucket.missing = static_cast<int>(bucket.parameters.size());
   }
 
-  // Backward calls this when a gradient of the bucket is complete: when every layer that uses the
-  // parameter has added its own (on_grad_ready in nn/parameter.hpp). Launches every bucket whose
-  // turn has come. All ranks must launch in the same order, but backward may finish gradients in
-  // another, or on some rank not at all: so bucket k leaves only after buckets 0 to k-1.
+  // Backward calls this (on_grad_ready, nn/parameter.hpp) when the last layer that uses a parameter
+  // of the bucket has added its part. Launches every bucket whose turn has come. Bucket k leaves
+  // only after buckets 0 to k-1: all ranks must launch in the same order, but may finish gradients
+  // in different orders, or on some rank not at all.
   void on_gradient_ready(Bucket& bucket) {
     if (!syncing_) return;
     if (bucket.missing == 0)
@@ -231,7 +237,8 @@ class Ddp {
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
-  // While one of these lives, gradients only add up locally: for all microbatches but the last.
+  // While one of these lives, gradients only add up locally. A step may run its batch in several
+  // parts (microbatches); hold one during all but the last.
   class NoSync {
    public:
     explicit NoSync(Ddp& ddp) : ddp_(ddp) { ddp_.buckets_.set_syncing(false); }
@@ -255,5 +262,12 @@ class Ddp {
   DdpOptions options_;
   GradientBuckets buckets_;
 };
+
+// ---- cost --------------------------------------------------------------------------------------
+
+// Bytes that all p ranks together send to reduce gradients of G bytes: p times 2(p-1)/p G.
+constexpr int64_t ddp_bytes_sent_by_all(int64_t ranks, int64_t gradient_bytes) {
+  return 2 * (ranks - 1) * gradient_bytes;
+}
 
 }  // namespace yotta

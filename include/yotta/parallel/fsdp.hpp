@@ -13,24 +13,34 @@
 //     wgrad              dw of x0   dw of x1   dw of x2   dw of x3    backward_weight: dw is whole
 //     reduce             s . . .    . s . .    . . s .    . . . s     reduce_scatter: s, their sum
 //
-// dgrad and wgrad are the halves of backward. wgrad reads x and dy from Saved, which holds what a
-// microbatch needs for its backward pass (nn/layer.hpp). It reads no weights, so they go before it.
+// dgrad and wgrad are the halves of backward. wgrad reads x and dy from Saved, where a microbatch
+// keeps what its backward pass will need (nn/saved.hpp). It reads no weights, so the unit is
+// dropped before it.
 //
 // A slice is some neighbouring layers of the stack. A unit is what is gathered together: a slice's
 // weights as one flat array (flat_shard.hpp). While a unit computes, the next one travels:
 //
-//     compute   │ F0 │ F1 │ F2 │ B2 │ B1    │ B0 │         F forward, B backward
-//     network   │ g1 │ g2 │    │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
+//     compute   │    │ F0 │ F1 │ F2 │    │ B2 │ B1    │ B0 │    │    F forward, B backward
+//     network   │ g0 │ g1 │ g2 │    │ g2 │ g1 │ r2 g0 │ r1 │ r0 │    g all_gather, r reduce_scatter
 //
-// so two units are whole at a time. Slices that share a table (tied) are one unit, the root: it is
-// whole from its first slice's forward to that slice's backward. fsdp_plan.hpp cuts the slices.
+// Waited for: the first gather, the last unit's second one (keep_last saves it), the last
+// reduction. At most two units' weights are whole at a time, and two units' gradients: one being
+// made, one being summed. Slices that share a table (tied) are one unit, the root: it is whole from
+// its first slice's forward to that slice's backward. fsdp_plan.hpp cuts the slices.
 //
-// Cost, for P parameters on p ranks in f32 with AdamW: 16 P/p bytes held; (p-1)/p (3 P - what stays
-// whole) elements sent per step and rank, where DDP sends 2 P (p-1)/p; memory borrowed and time:
-// fsdp_cost.hpp. A model is whole until it is cut, unless as_shapes() made it (flat_shard.hpp).
-// Contract: all ranks of `comm` build Fsdp over the same model and run the same passes, including
-// evaluation; the optimizer is made afterwards, from parameters(fsdp.stack()); finish() comes
-// before its step. wgrad must not read weights: they are gone by then.
+// The same without slices, prefetch or a reduction under way: naive_fsdp.hpp.
+//
+// Cost, for P parameters on p ranks in f32 with AdamW: 16 P/p bytes held. For every microbatch a
+// rank sends 3 P (p-1)/p elements: two gathers and one reduction. A unit that stays whole from
+// forward to backward is gathered once. DDP sends 2 P (p-1)/p, once a step. Borrowed memory and
+// time: fsdp_cost.hpp. While Fsdp is built every rank holds the whole model; one that as_shapes()
+// made has no values yet, and only this rank's parts are ever filled in (flat_shard.hpp).
+// Contract: all ranks of `comm` build Fsdp over the same model with the same weights (each keeps
+// its part of its own copy; nothing is broadcast) and run the same passes, including evaluation.
+// Gradients are summed: loss = local sum / tokens of the whole batch (ddp.hpp). The model outlives
+// Fsdp, and is run only through stack(); the optimizer is made afterwards, from
+// parameters(fsdp.stack()); finish() comes before its step. wgrad must not read weights: they are
+// gone by then.
 // References: Rajbhandari et al. (2020), ZeRO (stage 3); Zhao et al. (2023), PyTorch FSDP.
 #pragma once
 
@@ -97,7 +107,7 @@ class FsdpUnit {
 
   // Before wgrad: the layers' gradients become views of one flat array, zero at first.
   void open_gradients() {
-    finish_reduce();
+    finish_reduce();                   // of the microbatch before, if it still travels
     if (gradients_.defined()) return;  // the root's second slice adds to what the first has left
     const MemoryScope memory(MemoryKind::buffers);
     const bool is_narrow = bytes_of(layout_.dtype()) < 4;
@@ -122,7 +132,7 @@ class FsdpUnit {
     for (const ParameterShard& shard : shards_) {
       const int64_t end = begin + shard.parameter->value.numel();
       add_into(shard.parameter->gradient(), reduced_.rows(begin, end));
-      shard.parameter->mark_grad_ready(0);  // its one use, number 0: calls on_grad_ready
+      shard.parameter->mark_grad_ready(0);  // its one use: Hsdp hears of it
       begin = end;
     }
     gradients_ = {};
@@ -145,10 +155,12 @@ class FsdpUnit {
 struct FsdpNeighbours {
   FsdpUnit *before = nullptr, *after = nullptr;  // units of the slices beside it, to prefetch
   bool stays = false;                            // its unit stays whole from forward to backward
-  FsdpUnit** reducing = nullptr;  // Fsdp's note of the unit whose reduction is under way, or null
+  FsdpUnit** reducing = nullptr;  // Fsdp::reducing_: the unit whose sum is under way, if one is
 };
 
-// What the training loop runs in place of a slice: its layers (Sequential), and the unit's trips.
+// A slice's layers, with its unit gathered before and dropped after them. The training loop runs it
+// in place of the slice. x, y, dy, dx: what the slice's layers take and make, (B, T, C) between
+// blocks.
 class FsdpLayer : public Sequential {
  public:
   FsdpLayer(const FsdpPlan::Slice& slice, FsdpUnit& unit, const FsdpNeighbours& neighbours)
@@ -159,7 +171,8 @@ class FsdpLayer : public Sequential {
     unit_.unshard();
     if (neighbours_.after != nullptr) neighbours_.after->prefetch();
     y = Sequential::forward(x, saved);
-    const bool stays = neighbours_.stays && saved.position().training;  // else nobody frees it
+    const bool stays =
+        neighbours_.stays && saved.position().training;  // evaluation has no backward
     if (slice_.is_last && !stays) unit_.reshard();
     return y;
   }
@@ -233,7 +246,8 @@ class Fsdp {
   double sum_of_squares(double mine) const { return sum_over(comm_, mine, "fsdp.norm"); }
 
  private:
-  // A slice with its unit. An outer unit, if there is one, goes around it.
+  // A slice's own weights are one unit. If it also has weights that other slices share (a tied
+  // table, in the root), that outer unit goes around it: gather outer, gather own, compute.
   void add_layer(FsdpPlan::Slice slice, FsdpNeighbours to, bool prefetch) {
     FsdpUnit& own = units_[slice.unit];
     const std::optional<size_t> outer = std::exchange(slice.outer, std::nullopt);

@@ -1,18 +1,30 @@
 // parallelize: one transformer on one mesh, every axis with its technique.
 //
-//     ddp or zero   over cp x ep x dp_replicate, beside fsdp     hooks on parameters, outermost
-//      └ pipeline   over pp          ddp over ep x dp_replicate  a stage is a slice of the stack
-//         └ fsdp    over cp x dp_shard                           a unit is a slice of a stage
-//            └ activation checkpointing                          forward again in backward
+//     ddp or zero     over cp x ep x dp_replicate; beside fsdp: ddp over ep x dp_replicate
+//      └ pipeline     over pp                a stage is a slice of the stack
+//         └ fsdp      over cp x dp_shard     a unit is a slice of a stage
+//            └ activation checkpointing      runs forward again in backward
 //               └ layers   over tp (heads, widths, tokens), cp (the sequence), ep (experts)
 //
-// Inside the layers parts are replaced: parallelize(Transformer&, ...). Around them slices of the
-// stack are wrapped, and gradients are summed: ParallelTransformer. Each technique knows nothing of
-// the others, but for what it stands on, and is the same code as when it is alone. Who must sum
-// what: gradient_groups.hpp.
+// Axes of the mesh: dp data (replicate: whole copies; shard: FSDP), pp pipeline stages, cp context
+// (parts of a sequence), ep experts, tp tensor (parts of a matrix); each has its communicator.
 //
+// Inside the layers parts are replaced: parallelize(Transformer&, ...). Around them slices of the
+// stack are wrapped, and gradients are summed: ParallelTransformer. Each technique is the code of
+// its own file, unchanged. It knows what it wraps or replaces, and nothing of the others. Who must
+// sum what: gradient_groups.hpp.
+//
+// A step:   gradients to zero
+//           pipeline->run(...); without one, for each microbatch:
+//               forward of stack(), sync_if(is it the last?), backward
+//           finish(): gradients are complete
+//           clip, before_step(), the optimizer's step on held(), after_step()
+//
+// Cost: the sum of the techniques', each on its own axis (see its file): nothing else is sent.
+// Backward: each technique's own, in the reverse order of the picture.
 // Contract: all ranks of the mesh make it and train with it; model/layout_rules.hpp says beforehand
-// what cannot work. A mesh of one rank is the serial model. Letters: T tokens of a sequence.
+// what cannot work. A mesh of one rank is the serial model. Letters: T tokens of a sequence on this
+// rank.
 #pragma once
 
 #include <deque>
@@ -23,28 +35,36 @@
 
 #include "yotta/comm/mesh.hpp"
 #include "yotta/nn/load_balance.hpp"
+#include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/async_tp_layers.hpp"
 #include "yotta/parallel/context_parallel.hpp"
+#include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/parallel/fsdp.hpp"
 #include "yotta/parallel/nd_groups.hpp"
 #include "yotta/parallel/nd_options.hpp"
 #include "yotta/parallel/pipeline.hpp"
+#include "yotta/parallel/sequence_parallel.hpp"
 #include "yotta/parallel/stage_entries.hpp"
+#include "yotta/parallel/tensor_parallel.hpp"
 #include "yotta/parallel/tied_parameters.hpp"
 #include "yotta/parallel/ulysses.hpp"
+#include "yotta/parallel/vocab_parallel_loss.hpp"
+#include "yotta/parallel/zero.hpp"
 
 namespace yotta {
 
 // ---- inside the layers -------------------------------------------------------------------------
 
-// Makes of a serial model, or of a slice, this rank's part. `routed`: ranks with other tokens of a
-// microbatch, for experts' loads; empty: those of ep. A model that was made as shapes (as_shapes)
-// gets its values when all is cut (materialise): then nobody ever holds the whole.
+// Replaces the layers of a serial model, or of a slice of one, by this rank's part. `routed`: the
+// ranks over which experts' loads are counted, those with other tokens of the same microbatch;
+// empty: ep. If as_shapes() made the model, materialise() gives it values afterwards, so that
+// nobody ever holds the whole.
 inline void parallelize(Transformer& model, Mesh& mesh, const NdOptions& o,
                         const Communicator& routed = {}) {
   const Communicator &tp = mesh[Axis::tp], &cp = mesh[Axis::cp];
-  const int64_t T = o.tokens(model.config()) / cp.size();  // tokens of a sequence here
-  BorderPtr border;                                        // none: tp is one rank
+  const int64_t T = o.tokens(model.config()) / cp.size();
+  BorderPtr border;  // f and g of tp (tensor_parallel.hpp); none: tp is one rank
   if (tp.size() > 1) {
     tensor_parallel(model, tp);
     border = std::make_shared<Border>(tp);
@@ -60,7 +80,7 @@ inline void parallelize(Transformer& model, Mesh& mesh, const NdOptions& o,
   if (cp.size() > 1 && o.context == ContextParallel::ulysses) ulysses(model, cp);
 }
 
-// The loss of its logits.
+// The loss of a model whose logits lie as parallelize left them: (B, T, V), or (B, T, V/tp).
 inline LossOf loss_on(Mesh& mesh, const TransformerConfig& config) {
   if (mesh.size(Axis::tp) == 1) return loss_of;
   return vocab_parallel_loss(config.vocabulary, mesh[Axis::tp]);
@@ -96,7 +116,7 @@ class ParallelTransformer {
   // This rank's layers: if it has several stages, each as one layer.
   Layers stack() const { return stages_.size() == 1 ? stages_[0].layers : Layers(chunks_); }
 
-  // What this rank's optimizer steps: parameters, or with FSDP and ZeRO its runs of them.
+  // What this rank's optimizer steps: whole parameters, or with FSDP or ZeRO this rank's pieces.
   std::vector<ParameterShard> held() const {
     std::vector<ParameterShard> all;
     const auto hold = [&](const std::vector<ParameterShard>& shards) {
@@ -114,20 +134,23 @@ class ParallelTransformer {
     return all;
   }
 
-  // Before each microbatch's backward pass. DDP reduces gradients in the last one of a step; beside
-  // FSDP (hsdp.hpp), a sum still under way is finished first. ZeRO-2 reduces in each.
+  // Before each microbatch's backward pass; a pipeline calls it before each B, I and W. DDP sums in
+  // the last one of a step, and is quiet in the others. A sum of FSDP's that is still under way
+  // ends before the change (hsdp.hpp): it belongs to the microbatch before. ZeRO-2 reduces in each.
   void sync_if(bool last) {
-    const bool turns = !ddp_.empty() && last != quiet_.empty();  // else as for the one before
+    const bool changes = !ddp_.empty() && last != quiet_.empty();
     for (Stage& stage : stages_) {
       for (const auto& zero : stage.zero) zero->flush();
-      if (stage.fsdp && turns) stage.fsdp->finish();
+      if (stage.fsdp && changes) stage.fsdp->finish();
     }
-    if (turns && last) quiet_.clear();
-    if (turns && !last)
+    if (changes && last) quiet_.clear();
+    if (changes && !last)
       for (Ddp& each : ddp_) quiet_.emplace_back(each);
   }
 
-  // After the last: every gradient is summed over the ranks that have another part of it.
+  // After the last: every gradient is summed over the ranks that have another part of it. What is
+  // under way ends; or, naive, one all_reduce for each parameter; then tied tables, over pp; what
+  // each rank of tp holds whole but has used on its own tokens (norms); and experts' loads.
   void finish() {
     for (Stage& stage : stages_) {
       if (stage.fsdp) stage.fsdp->finish();
@@ -135,15 +158,16 @@ class ParallelTransformer {
     }
     for (Ddp& each : ddp_) each.finish();
     const std::vector<ParameterPtr> all = stepped();
-    const auto sets = groups.sets(all);
-    for (size_t i = 0; i < sets.size() && options_.naive_gradients; ++i)
-      reduce_gradients(sets[i], groups.data[i], ReduceOp::sum);
+    const auto sets = groups.sets(all);  // sets[i]: what groups.data[i] sums
+    if (options_.naive_gradients)
+      for (size_t i = 0; i < sets.size(); ++i)
+        reduce_gradients(sets[i], groups.data[i], ReduceOp::sum);
     if (tied_) tied_->reduce();
     if (shares_tokens()) reduce_own_token_gradients(all, mesh_[Axis::tp]);
     biases_.take(all);
   }
 
-  // Around the optimizer's step.
+  // Around the optimizer's step: moves the routers' biases; ZeRO gathers the new weights.
   void before_step() { biases_.step(); }
   void after_step() {
     for (Stage& stage : stages_)
@@ -180,7 +204,8 @@ class ParallelTransformer {
       return model;
     });
     made.layers = made.model->stack();
-    // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it.
+    // With FSDP nobody ever holds the whole stage, unless weights are to be loaded into it: Fsdp
+    // fills in its own parts.
     if (!is_sharded() || load) materialise(parameters(made.layers));
     groups.count_copies(parameters(made.layers));
     if (load) load(made.layers);
@@ -188,7 +213,7 @@ class ParallelTransformer {
     return made;
   }
 
-  // Checkpoints inside, then units of FSDP; ZeRO takes what is left whole.
+  // Checkpoints inside; around them FSDP's units or ZeRO, never both (model/layout_rules.hpp).
   void wrap(Stage& made, int stages, int stage) {
     if (options_.checkpoint.what != Recompute::none) {
       made.checkpointed = checkpointed_stage(made.layers, options_.checkpoint, stages, stage,
@@ -201,8 +226,9 @@ class ParallelTransformer {
                                          options_.fsdp);
       made.layers = made.fsdp->stack();
     }
+    if (!has_zero()) return;
     const auto sets = groups.sets(parameters(made.layers));
-    for (size_t i = 0; i < sets.size() && has_zero(); ++i)
+    for (size_t i = 0; i < sets.size(); ++i)
       made.zero.push_back(std::make_unique<Zero>(sets[i], groups.data[i], options_.zero));
   }
 
@@ -215,12 +241,14 @@ class ParallelTransformer {
   }
 
   void share_gradients() {
+    if (has_zero()) return;
     const auto sets = groups.sets(stepped());
-    for (size_t i = 0; i < sets.size() && !has_zero(); ++i)
+    for (size_t i = 0; i < sets.size(); ++i) {
       if (options_.naive_gradients)
         broadcast_parameters(sets[i], groups.data[i]);
       else if (groups.data[i].size() > 1)
         ddp_.emplace_back(sets[i], groups.data[i], options_.ddp);
+    }
   }
 
   std::vector<ParameterPtr> stepped() const {
@@ -235,8 +263,8 @@ class ParallelTransformer {
   std::deque<Stage> stages_;
   std::vector<LayerPtr> chunks_;  // stages as layers
   std::optional<TiedParameters> tied_;
-  std::deque<Ddp> ddp_;  // of each set of parameters that several ranks sum
-  std::deque<Ddp::NoSync> quiet_;
+  std::deque<Ddp> ddp_;            // of each set of parameters that several ranks sum
+  std::deque<Ddp::NoSync> quiet_;  // one for each Ddp while it is quiet; empty: they sum
   RouterBiases biases_;
 };
 

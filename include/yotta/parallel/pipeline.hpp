@@ -6,28 +6,30 @@
 //
 // A schedule is data: for each rank a list of actions, "1F0 1F1 1B0 1B1" (stage 1: F and B are the
 // forward and backward passes of microbatches 0 and 1), which pipeline_schedule.hpp makes. The
-// executor knows nothing of GPipe or 1F1B. It plays its rank's list, and what to receive and to send
-// follows from the action. Each microbatch in flight has a Saved of its own; how many there are at
-// once depends on the schedule.
+// executor knows nothing of GPipe or 1F1B. It plays its rank's list, and what to receive and to
+// send follows from the action. Each microbatch in flight has a Saved of its own; how many there
+// are at once depends on the schedule.
 //
-// Sends are asynchronous (PipelineMessages): 1F1B's neighbours send to each other at the same
-// moment, and with sends that wait for the receiver both would wait forever. A tensor that was sent
-// stays alive until its receiver has it. No call is needed to know that: when a message comes back
-// from an action that the receiver ran later, ours has arrived.
+// Sends are asynchronous (PipelineMessages): with 1F1B neighbours send to each other at the same
+// moment, and if both waited for their receiver both would wait forever. So a sent tensor must stay
+// alive until it has arrived. We learn that without asking: a rank plays its list in order, so a
+// message that comes from one of its actions proves that it has received for all actions before it.
 //
 // Cost: each boundary between two ranks moves one (B, T, C) tensor per microbatch in each
 // direction, in a bf16 model 2 bytes per number: 2 (p v - 1) messages per microbatch in all.
-// Memory: most_in_flight(actions) times a stage's Saved, and one sent y for each microbatch in
-// flight: p - r with 1F1B, m with GPipe. (Work::done() could free some of these sooner, but not in
-// every run. Without it memory depends on the schedule alone.)
+// Memory: most_in_flight(actions) times a stage's Saved, and the tensors that were sent and may not
+// have arrived: a y for each microbatch in flight (p - r with 1F1B, m with GPipe), and the dx that
+// no later message has confirmed.
 //
 // F&B, two actions that run together, take both their inputs first and send both results last.
 // Between the two nothing waits, so a device may mix their kernels. Ours runs F, then B.
 //
 // Contract: chunk c of rank r is stage_on(placement, r, c, p). All ranks run the same schedule with
-// the same microbatches. x is read on stage 0 only; `between` says what flows between stages. Tied
-// weights, and those of DualPipe's two copies: TiedParameters. Size 1, or an empty communicator, is
-// the serial case. Within a chunk the gradients of microbatches add up in the schedule's order.
+// the same microbatches. x is read on stage 0 only; `between` says what flows between stages. The
+// gradients of microbatches add up, in the schedule's order, so `loss` divides by the tokens of the
+// whole batch, and the caller sets gradients to zero before run(). Weights that two stages share
+// (tied ends, DualPipe's two copies) are summed by TiedParameters (tied_parameters.hpp). With one
+// rank, or an empty communicator, all stages are here: the serial case.
 // References: see pipeline_schedule.hpp.
 #pragma once
 
@@ -44,6 +46,33 @@
 
 namespace yotta {
 
+// ---- what a step takes ----
+
+// The layers [first, last) of n that stage `stage` of `stages` gets, when they are shared out
+// evenly.
+struct StageLayers {
+  int64_t first = 0, last = 0;
+};
+constexpr StageLayers layers_of_stage(int64_t n, int stages, int stage) {
+  return {chunk_begin(n, stages, stage), chunk_begin(n, stages, stage + 1)};
+}
+
+struct PipelineMicrobatch {
+  Tensor x;                  // what stage 0 takes: (B, T) ids; undefined elsewhere is fine
+  Shape between;             // what flows from stage to stage: (B, T, C)
+  DType dtype = DType::f32;  // of it: bf16 in a bf16 model
+  BatchPosition place;       // where it is in the whole batch, for dropout and positions
+};
+
+// On the last stage: returns the loss of microbatch i and fills dy. y, dy: (B, T, V) if the stage
+// ends in the head.
+using PipelineLoss = std::function<double(size_t i, const Tensor& y, Tensor& dy)>;
+
+struct PipelineReport {
+  double loss = 0;         // of the microbatches whose last stage is here; 0 if none
+  int64_t most_saved = 0;  // microbatches in flight at once, over this rank's chunks
+};
+
 // ---- messages ----
 
 // What a rank receives from other stages and sends to them in a step. A message has a tag of its
@@ -59,9 +88,9 @@ class PipelineMessages {
   };
   Route route(const PipelineAction& a) const {
     Route route;
-    const int below = a.stage - 1, above = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
-    if (a.op == PipelineOp::F) route = {below, above};
-    if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {above, below};
+    const int before = a.stage - 1, after = a.stage + 1 < schedule_->stages ? a.stage + 1 : -1;
+    if (a.op == PipelineOp::F) route = {before, after};
+    if (a.op == PipelineOp::B || a.op == PipelineOp::I) route = {after, before};
     return route;
   }
 
@@ -119,7 +148,8 @@ class PipelineMessages {
     return std::move(handed.mapped());
   }
 
-  // A rank has run its actions up to `done`: what was sent to those has arrived, and can be freed.
+  // Rank `rank` has come to its action `done`: what was sent to the actions before it has arrived,
+  // and can be freed.
   void release(int rank, const PipelineAction& done) {
     const PipelineActions& all = schedule_->by_rank[static_cast<size_t>(rank)];
     const auto find = [&](PipelineActions::const_iterator end, const PipelineAction& wanted) {
@@ -143,30 +173,6 @@ class PipelineMessages {
 
 // ---- the executor ----
 
-// The layers [first, last) of n that stage `stage` of `stages` gets, when they are shared out
-// evenly.
-struct StageLayers {
-  int64_t first = 0, last = 0;
-};
-constexpr StageLayers layers_of_stage(int64_t n, int stages, int stage) {
-  return {chunk_begin(n, stages, stage), chunk_begin(n, stages, stage + 1)};
-}
-
-struct PipelineMicrobatch {
-  Tensor x;                  // what stage 0 takes: (B, T) ids; undefined elsewhere is fine
-  Shape between;             // what flows from stage to stage: (B, T, C)
-  DType dtype = DType::f32;  // of it: bf16 in a bf16 model
-  BatchPosition place;
-};
-
-// On the last stage: the loss of microbatch i's y, and its gradient into dy.
-using PipelineLoss = std::function<double(size_t i, const Tensor& y, Tensor& dy)>;
-
-struct PipelineReport {
-  double loss = 0;         // sum over the microbatches; 0 on ranks without the last stage
-  int64_t most_saved = 0;  // microbatches in flight at once, over this rank's chunks
-};
-
 class Pipeline {
  public:
   // chunks[c] is this rank's c-th stage. before_backward(last), if given, is called before each B,
@@ -184,23 +190,29 @@ class Pipeline {
                      std::span<const PipelineMicrobatch> microbatches, const PipelineLoss& loss,
                      Where where = Where::current()) {
     check(schedule, std::ssize(microbatches), where);
-    schedule_ = &schedule, microbatches_ = microbatches, loss_ = &loss;
-    report_ = {}, saved_now_ = 0;
+    schedule_ = &schedule;
+    microbatches_ = microbatches;
+    loss_ = &loss;
+    report_ = {};
+    saved_now_ = 0;
     in_flight_.clear();
     in_flight_.resize(chunks_.size() * microbatches.size());
     messages_.emplace(comm_, schedule);
     const PipelineActions& mine = actions(axis_rank(comm_));
     for (size_t i = 0; i < mine.size(); ++i) {
-      const bool pair = mine[i].with_next && i + 1 < mine.size();
-      if (!pair) play(mine[i]);
-      if (pair) play_together(mine[i], mine[i + 1]), ++i;
+      if (mine[i].with_next && i + 1 < mine.size()) {
+        play_together(mine[i], mine[i + 1]);
+        ++i;
+      } else {
+        play(mine[i]);
+      }
     }
     messages_->finish();
     return report_;
   }
 
  private:
-  // A microbatch in a chunk, from its F to its W.
+  // A microbatch in a chunk, from its F to its B or W.
   struct InFlight {
     std::optional<Saved> saved;
     Tensor dy;  // of the last stage: made by the loss, used by B
@@ -228,7 +240,8 @@ class Pipeline {
       fail(Where::current(), "{} comes before its F, or after its Saved was used up", str(a));
   }
 
-  // y; undefined on the last stage, where the loss takes it.
+  // x, y, dy and dx are as PipelineMicrobatch::between, but for the model's ends. y is undefined on
+  // the last stage, where the loss takes it.
   Tensor forward(const PipelineAction& a, const Tensor& x) {
     const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
     InFlight& here = in_flight(a);
@@ -239,6 +252,8 @@ class Pipeline {
     report_.loss += (*loss_)(static_cast<size_t>(a.microbatch), y, here.dy);
     return {};
   }
+  // I: the chunk's dgrads. B: layer by layer, each its dgrad and then its wgrad, so that what a
+  // layer has kept is gone before the next one's turn.
   Tensor backward(const PipelineAction& a, Tensor dy) {
     InFlight& here = in_flight(a);
     Tensor dx = a.op == PipelineOp::I

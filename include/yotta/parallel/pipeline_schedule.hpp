@@ -2,6 +2,12 @@
 // batch into m microbatches. A schedule says in which order each rank works. It is data: lists of
 // actions, which can be printed, drawn, timed and checked without any rank; pipeline.hpp runs them.
 //
+// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p (in the
+// loop placement). F is the
+// forward pass of a stage for one microbatch, B the whole backward pass. B has two halves: I
+// (dgrad) makes the gradient that the stage before waits for, W (wgrad) those of the stage's
+// weights. These are PyTorch's letters; the zero-bubble papers say B for I.
+//
 //     p = 4, m = 4, B takes twice as long as F           time ->
 //     GPipe     rank 0   F0 F1 F2 F3 .. .. .. .. .. .. .. .. .. B0--- B1--- B2--- B3---
 //               rank 1   .. F0 F1 F2 F3 .. .. .. .. .. .. B0--- B1--- B2--- B3--- .. ..
@@ -12,7 +18,7 @@
 //               rank 2   .. .. F0 F1 .. .. B0--- F2 B1--- F3 B2--- .. B3--- .. .. .. ..
 //               rank 3   .. .. .. F0 B0--- F1 B1--- F2 B2--- F3 B3--- .. .. .. .. .. ..
 //
-// The idle places are the bubble: filling and draining takes p - 1 stages' time, whatever m is.
+// The idle places are the bubble: filling and draining cost each rank (p-1) (F+B), whatever m is.
 // 1F1B has GPipe's bubble; it runs each microbatch backward as soon as it can, so fewer are in
 // flight and need memory. Interleaving gives each rank v chunks of the model, p stages apart:
 // filling then takes p - 1 *chunks'* time.
@@ -33,12 +39,8 @@
 //     both_ways       0 3      1 2   2 1   3 0    the model twice: half of the microbatches go down
 //                                                 the ranks, the other half up
 //
-// Letters: p ranks, m microbatches, v chunks per rank; stage s is on rank r = s mod p. F is the
-// forward pass of a stage for one microbatch, B the whole backward pass. B has two halves: I (dgrad)
-// makes the gradient that the stage before waits for, W (wgrad) those of the stage's weights. These
-// are PyTorch's letters; the zero-bubble papers say B for I.
-// Contract: any p, m >= 1 and v; m < p leaves ranks idle. The formulas take equal stages;
-// interleaving's m mod p = 0.
+// Contract: any p >= 1 and m >= 1; v > 1 only if interleaved. With m < p it runs, but ranks stay
+// idle. The formulas are for equal stages, and the interleaved ones for m a multiple of p.
 // References: Huang et al. (2019), GPipe; Narayanan et al. (2019), PipeDream (1F1B); Narayanan et
 // al. (2021), Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM
 // (interleaving; section 2.2).
@@ -82,7 +84,8 @@ inline std::string str(const PipelineActions& actions) {
   return text;
 }
 
-// Whether both take the same message: F takes one from below, B or I one from above.
+// Whether both take the same message: F takes one from the stage before, B or I one from the stage
+// after.
 constexpr bool same_message(const PipelineAction& a, const PipelineAction& b) {
   return a.stage == b.stage && a.microbatch == b.microbatch && a.op != PipelineOp::W &&
          b.op != PipelineOp::W && (a.op == PipelineOp::F) == (b.op == PipelineOp::F);
@@ -127,8 +130,13 @@ inline PipelineActions one_f_one_b_actions(int rank, int p, int64_t m) {
 }
 
 // Interleaved 1F1B: the rank's v chunks take turns, p microbatches at a time, forward from the
-// first chunk to the last and backward from the last to the first. If p does not divide m, the last
-// turn's places stay empty.
+// first chunk to the last, backward from the last to the first. Rank 0 of p = 2, v = 2, m = 4:
+//     warm-up         0F0 0F1 2F0 2F1
+//     steady state    0F2 2B0  0F3 2B1  2F2 0B0  2F3 0B1
+//     cool-down       2B2 2B3 0B2 0B3
+// Warm-up: (v-1) p F until the last chunk's turn, then 2 (p-1-rank) more, while microbatch 0 goes
+// on to the last rank and its B comes back. If p does not divide m, the last turn's places stay
+// empty.
 inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   if (v == 1) return one_f_one_b_actions(rank, p, m);
   PipelineActions actions;
@@ -149,8 +157,8 @@ inline PipelineActions interleaved_actions(int rank, int p, int64_t m, int v) {
   return actions;
 }
 
-// The most microbatches of a rank that are in flight at once: F has run, B (or W) has not. Each
-// needs a Saved, the memory of what its backward pass will read (nn/saved.hpp).
+// The most pairs (chunk, microbatch) of a rank that are in flight at once: F has run, B (or W) has
+// not. Each needs a Saved, the memory of what its backward pass will read (nn/saved.hpp).
 inline int64_t most_in_flight(const PipelineActions& actions) {
   int64_t most = 0;
   int64_t live = 0;
@@ -175,12 +183,12 @@ constexpr int stage_on(Placement placement, int rank, int chunk, int p) {
 
 struct PipelineSchedule {
   std::string name;
-  int ranks = 1, stages = 1;  // p, p v
+  int ranks = 1, stages = 1;  // p; p v, or p if both_ways
   int64_t microbatches = 0;   // m
   std::vector<PipelineActions> by_rank;
   Placement placement = Placement::loop;
-  // Where no placement says it, with one stage per rank: the rank of stage s and microbatch i is
-  // routes[s m + i] (rerouted_pipeline.hpp).
+  // Empty, unless work was moved off a rank that is gone (rerouted_pipeline.hpp): then stage s of
+  // microbatch i runs on rank routes[s m + i].
   std::vector<int> routes = {};
 
   // Chunks of the model on each rank.
@@ -188,7 +196,8 @@ struct PipelineSchedule {
     if (!routes.empty()) return 1;
     return placement == Placement::both_ways ? 2 : stages / ranks;
   }
-  // Where a stage's work on a microbatch is done. Both ways: of two ranks, by the microbatch.
+  // Which of its rank's chunks a stage is. both_ways: each stage lies on two ranks, and the first
+  // half of the microbatches takes chunk 0.
   int chunk_of(int stage, int64_t microbatch = 0) const {
     if (placement != Placement::both_ways) return stage / ranks;
     return 2 * microbatch < microbatches ? 0 : 1;
@@ -200,6 +209,7 @@ struct PipelineSchedule {
   }
 };
 
+// The first four are made here; pipeline_kinds.hpp makes the others too.
 enum class PipelineKind : uint8_t {
   naive,
   gpipe,
@@ -256,7 +266,7 @@ constexpr double bubble_of_total(int p, int64_t m, int v = 1) {
   return static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1);
 }
 
-// What most_in_flight is: GPipe m. For interleaving in chunks, if p divides m.
+// What most_in_flight returns for these (GPipe: m). Interleaved: in chunks, if p divides m.
 constexpr int64_t in_flight_1f1b(int rank, int p, int64_t m) {
   return std::min<int64_t>(p - rank, m);
 }

@@ -1,12 +1,18 @@
 // Ring attention: one sequence on cp ranks. Every rank has the queries, keys and values of its own
 // part; the keys and values go round a ring, and of every part that comes by, each rank's queries
-// attend to the keys that they may see.
+// attend to the keys that they may see. The naive way is to all_gather k and v: the same numbers
+// are sent, but every rank then holds all T of them, and waits before it computes. The ring holds
+// two parts, and sends while it computes.
 //
-//     chunks of each rank, cp = 4 (zig-zag)     o: a chunk of keys a row's queries see, \: half
-//     rank 0   [0 . . . . . . 7]                0  \                  rank 0: 1/2 + 7 1/2 = 8 o
-//     rank 1   [. 1 . . . . 6 .]                1  o \                rank 1: 1 1/2 + 6 1/2 = 8 o
-//     rank 2   [. . 2 . . 5 . .]                :  o o \              rank 2: 2 1/2 + 5 1/2 = 8 o
-//     rank 3   [. . . 3 4 . . .]                7  o o o o o o o \    rank 3: 3 1/2 + 4 1/2 = 8 o
+//     chunks of each rank, cp = 4 (zig-zag)     rows: chunks of queries, columns: of keys
+//                                               o all n^2 scores are computed, \ half of them
+//     rank 0   [0 . . . . . . 7]                0  \                  rank 0: 1/2 + 7 1/2 = 8
+//     rank 1   [. 1 . . . . 6 .]                1  o \                rank 1: 1 1/2 + 6 1/2 = 8
+//     rank 2   [. . 2 . . 5 . .]                :  o o \              rank 2: 2 1/2 + 5 1/2 = 8
+//     rank 3   [. . . 3 4 . . .]                7  o o o o o o o \    rank 3: 3 1/2 + 4 1/2 = 8
+//
+// So each rank computes the same in all, and in every step: of its 2 x 2 pairs of chunks two (in
+// step 0 one and two halves). With contiguous parts early ranks would wait for the last.
 //
 //     step     compute (rank 2)           at the same time                           ┌─> 0 ─> 1 ─┐
 //     0        own queries x own keys     own k, v ─> rank 3,  rank 1's arrive       3 <── 2 <───┘
@@ -17,17 +23,32 @@
 //     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
 // which is exact. A part that saw nothing has L = -infinity and weighs nothing.
 //
-// Backward: k and v go round again, and dk and dv follow them: each rank adds what it finds to the
-// sum that comes from the left, and sends it on. What the keys' owner finds stays there; so the sum
-// starts at its right neighbour, and is home after cp - 1 hops. With bf16 inputs all that travels
-// is bf16; the parts of o, and what a rank finds, are f32, and dk and dv are rounded once per hop.
+// Backward: with the final L every probability is final, e^(score - L), whichever step computes it;
+// so nothing is merged, and the parts' gradients add up. dq stays with its queries. k and v go
+// round again, and the sums of dk and dv follow them, one step behind:
 //
-// Cost per rank, n = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of n, backward 4(cp-1).
-// FLOPs: 2 B H d T^2/cp forward, the same on every rank; with contiguous parts the last rank would
-// have 2cp-1 times the first one's work. Memory: T/cp tokens, and two pairs in flight (backward 4).
-// Contract: all ranks of cp make the same calls; T/cp is even; a rank's columns are its early
-// chunk, then its late one (context_parallel.hpp).
-// Letters: B batch, T whole sequence, cp ranks, H and Hkv query and key heads, d numbers per head.
+//     step     rank 2 finds dk, dv of     adds what rank 1 sent    sends to rank 3
+//     0        rank 2: stays here                                  k, v alone
+//     1        rank 1                                              the sum so far
+//     2        rank 0                     rank 0's sum             the sum so far
+//     3        rank 3                     rank 3's sum             the sum, which is home
+//
+// cp - 1 hops; each owner adds its own share of step 0 at the end. With bf16 inputs all that
+// travels is bf16; the parts of o, and what a rank finds, are f32, and dk and dv are rounded once
+// per hop.
+//
+// Cost per rank, m = B (T/cp) Hkv d numbers of k: forward 2(cp-1) messages of m, backward 4(cp-1).
+// FLOPs: 2 B H d T^2/cp forward, 5 B H d T^2/cp backward, the same on every rank; with contiguous
+// parts the last rank would have 2cp-1 times the first one's work. Memory: T/cp tokens of all; in
+// flight two pairs (a hop's out and in), in backward four; there, too, f32 sums: dq, dk, dv, and
+// the pair that is being found.
+// Contract: all ranks of cp make the same calls with the same shapes and order; T/cp is even; a
+// rank's tokens are its early chunk, then its late one (context_parallel.hpp deals them out, and
+// has the AttentionCore that calls this). q and k are already turned by rope, each by its position
+// in the whole sequence. Causal; no dropout. cp empty or of one rank: it attends to its own keys,
+// and sends nothing.
+// Letters: B batch, T tokens of the whole sequence, cp ranks, n tokens of a chunk (T / (2 cp)), H
+// and Hkv query and key heads, d numbers per head, L a row's log(sum of e^score).
 // References: Liu et al. (2023), Ring Attention; Brandon et al. (2023), Striped Attention
 // (balance); Llama team (2024), section 3.3.2 (2 cp chunks); Dao et al. (2022), FlashAttention.
 #pragma once
@@ -45,10 +66,10 @@ namespace yotta {
 
 enum class ChunkOrder : uint8_t { zigzag, contiguous };
 
-// Chunks on each rank: two, or the whole sequence as one.
+// Chunks on each rank: two; one if it is alone.
 constexpr int64_t chunks_each(int ranks) { return ranks == 1 ? 1 : 2; }
 
-// Which of the 2 `ranks` chunks of the sequence rank `rank` holds as its i-th (0 or 1).
+// Which chunk of the sequence rank `rank` holds as its i-th (0 or 1).
 constexpr int64_t chunk_of(int ranks, int rank, int64_t i, ChunkOrder order = ChunkOrder::zigzag) {
   if (order == ChunkOrder::contiguous) return chunks_each(ranks) * rank + i;
   return i == 0 ? rank : 2 * ranks - 1 - rank;
@@ -65,14 +86,16 @@ struct Ring {
   // Whose keys are here in a step: those of rank - step, modulo the number of ranks.
   int source(int step) const { return wrap(rank - step, ranks); }
 
-  // This rank's i-th chunk of queries against the j-th chunk of rank `from`'s keys.
+  // This rank's i-th chunk of queries against the j-th of rank `from`'s keys: n rows of q from i n
+  // on, n of k from j n on. ahead: by how many tokens the queries are later than the keys in the
+  // sequence; < 0 none is seen, 0 the diagonal, >= n all are seen.
   AttentionBlock block(int64_t i, int from, int64_t j) const {
     const int64_t queries = chunk_of(ranks, rank, i, order), keys = chunk_of(ranks, from, j, order);
-    return {i * n, j * n, n, (queries - keys) * n};
+    return {.query = i * n, .key = j * n, .length = n, .ahead = (queries - keys) * n};
   }
 };
 
-// The ring of cp for `columns` tokens per rank. Errors: they cannot be cut into chunks.
+// The ring of cp for `columns` tokens on each rank. Errors: they cannot be cut into chunks.
 inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order, Where where) {
   const int ranks = axis_size(cp);
   if (columns % chunks_each(ranks) != 0)
@@ -85,9 +108,12 @@ inline Ring make_ring(const Communicator& cp, int64_t columns, ChunkOrder order,
 
 // k and v, or dk and dv: (B, T/cp, Hkv, d) each.
 using Pair = std::array<Tensor, 2>;
+inline Pair as_type(const Pair& x, DType dtype) {
+  return {as_type(x[0], dtype), as_type(x[1], dtype)};
+}
 
-// A pair on its way to the right, while the left neighbour's comes in. Neither may be read or
-// written before arrive().
+// A pair on its way to the right, while the left neighbour's comes in. Until arrive(), `out` may be
+// read but not written, `in` neither.
 struct Hop {
   Pair out, in;
   std::array<Work, 4> works;
@@ -97,17 +123,19 @@ struct Hop {
     return in;
   }
 };
+// A hop of keys and one of gradients are under way at the same time: tags keep them apart, and the
+// two tensors of a pair.
+inline constexpr int keys_tag = 0, gradients_tag = 1;
 inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   Hop hop{out, {empty_like(out[0], where), empty_like(out[1], where)}, {}};
   const int left = wrap(ring.rank - 1, ring.ranks), right = wrap(ring.rank + 1, ring.ranks);
   for (size_t i = 0; i < 2; ++i) {
-    const int its_tag = 2 * tag + static_cast<int>(i);
+    const int its_tag = 2 * tag + static_cast<int>(i);  // 0, 1: k, v; 2, 3: dk, dv
     hop.works[2 * i] = ring.cp.recv_async(hop.in[i], left, its_tag, where);
     hop.works[2 * i + 1] = ring.cp.send_async(hop.out[i], right, its_tag, where);
   }
   return hop;
 }
-inline constexpr int keys_tag = 0, gradients_tag = 1;
 
 // What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
 template <class Real>
@@ -117,7 +145,7 @@ struct MergeWeights {
 template <class Real>
 YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
   const Real most = std::max(first, second);
-  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};
+  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};  // neither saw a key
   const Real a = std::exp(first - most), b = std::exp(second - most);
   return {a / (a + b), b / (a + b), most + std::log(a + b)};
 }
@@ -142,8 +170,8 @@ struct MergeRow {
   }
 };
 
-// Merges one more part of the same queries into sum, o (B, n, H, d) and L (B, H, n). An undefined
-// sum becomes the part.
+// Merges one more part of the same queries into sum, in place: o (B, n, H, d) and L (B, H, n) of
+// both. An undefined sum takes over the part's storage.
 inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
                   Where where = Where::current()) {
   if (!sum.o.defined()) return void(sum = part);
@@ -161,6 +189,11 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
   });
 }
 
+// ---- forward -----------------------------------------------------------------------------------
+
+// One o (B, n, H, d) and L (B, H, n) for each of this rank's chunks; f32 for bf16 inputs. q, k and
+// v as in ring_attention. Step 0 comes first, so every query has seen itself before anything is
+// merged.
 inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const Tensor& k,
                                                           const Tensor& v, const Ring& ring,
                                                           Where where) {
@@ -180,9 +213,6 @@ inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const
   }
   return sums;
 }
-inline Pair as_type(const Pair& x, DType dtype) {
-  return {as_type(x[0], dtype), as_type(x[1], dtype)};
-}
 
 // o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
 // q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
@@ -199,7 +229,9 @@ inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const
   return {as_type(cat(o, 1, where), q.dtype()), cat(L, 2, where)};  // the chunks side by side
 }
 
-// dk and dv that have come, to the sums, which are f32 for bf16.
+// ---- backward ----------------------------------------------------------------------------------
+
+// sum += part, which came in the inputs' type; the sums are f32 for bf16.
 inline void add_pair(Pair& sum, const Pair& part) {
   for (size_t i = 0; i < 2; ++i) add_into(sum[i], as_type(part[i], sum[i].dtype()));
 }
@@ -221,7 +253,7 @@ inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tens
     if (!last) hop = start_hop(here, ring, keys_tag, where);
     Pair part = {own.dk, own.dv};  // for the keys that are here: in step 0 this rank's own
     if (step > 0) part = {zero_sums(k, where), zero_sums(v, where)};
-    AttentionGradients found{own.dq, part[0], part[1]};
+    AttentionGradients found{own.dq, part[0], part[1]};  // the same storage, to which blocks add
     for (int64_t i = 0; i < ring.chunks(); ++i)
       for (int64_t j = 0; j < ring.chunks(); ++j) {
         const AttentionBlock block = ring.block(i, ring.source(step), j);
@@ -237,7 +269,7 @@ inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tens
   return rounded(std::move(own), q.dtype());
 }
 
-// ---- cost per rank; T: the whole sequence (not in the exercise) ----
+// ---- cost per rank; T: the whole sequence ----
 constexpr int64_t ring_messages(int ranks) { return 2 * (ranks - 1); }
 constexpr int64_t ring_backward_messages(int ranks) { return 4 * (ranks - 1); }
 // Bytes sent for k and v of `bytes` on each rank, both together; backward sends dk and dv too.
@@ -251,16 +283,17 @@ constexpr int64_t ring_peak_bytes(int ranks, int64_t pair, int64_t o) {
   return std::max(in_flight + o + o / 2, pair + 2 * o);
 }
 
-// How many tokens a rank needs for a hop to hide behind a step: 2 B H d (T/cp)^2 FLOPs against
-// 2 B (T/cp) Hkv d numbers. Backward has 2.5 times the FLOPs and twice the bytes, so it is hidden
-// too, except for the last hop, which brings dk and dv home.
+// Tokens per rank from which a hop hides behind a step: 2 B H d (T/cp)^2 FLOPs take as long as
+// 2 B (T/cp) Hkv d numbers on the wire. Backward has 2.5 times the FLOPs and twice the bytes, so it
+// is hidden too, except for the last hop, which brings dk and dv home.
 constexpr double ring_hidden_tokens(double flops_per_second, double bytes_per_second,
                                     int64_t bytes_per_number, int64_t heads, int64_t kv_heads) {
   return flops_per_second / bytes_per_second * static_cast<double>(bytes_per_number * kv_heads) /
          static_cast<double>(heads);
 }
 
-// Twice the scores that a rank computes (of T^2 in all): its chunks c, each (2 c + 1) n^2.
+// Twice (to stay whole) the scores that a rank computes, of T^2 / 2 in all: chunk c sees c chunks
+// and half of its own, so (2 c + 1) n^2.
 constexpr int64_t ring_twice_seen(int ranks, int rank, int64_t T, ChunkOrder order) {
   const int64_t n = T / (chunks_each(ranks) * ranks);
   int64_t twice = 0;
