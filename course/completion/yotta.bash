@@ -22,7 +22,7 @@ _yotta() {
     clean) words="--help" ;;
     collect) words="--help --out --json" ;;
     doctor) words="--help --json --packages" ;;
-    exercise) words="--help new signatures verify" ;;
+    exercise) words="--help new verify" ;;
     grade) words="--help --out --json --names --exercises --jobs --hidden --variant --visibility" ;;
     handout) words="--help --exercises --out --variant --native --json --no-check" ;;
     help) words="" ;;

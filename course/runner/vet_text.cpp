@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "runner/cpp_tokens.hpp"
+#include "runner/page_functions.hpp"
 #include "runner/vet.hpp"
 
 namespace fs = std::filesystem;
@@ -321,6 +322,19 @@ bool is_defined_at(const Tokens& tokens, size_t i) {
   return has_type && next.text == "(" && has_lower_case(tokens[i].text);
 }
 
+// "detail::sum" of yotta::student::detail::sum.
+std::string path_below_library(const PageFunction& function) {
+  std::vector<std::string> opened;
+  for (size_t begin = 0; begin < function.space.size();) {
+    const size_t end = std::min(function.space.find("::", begin), function.space.size());
+    opened.push_back(function.space.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  std::erase(opened, "student");
+  const std::string owner = function.owner.empty() ? "" : function.owner + "::";
+  return below_library(opened) + owner + function.name;
+}
+
 // A class or a function of a header, and the words in its brackets.
 struct Body {
   std::string path;  // "detail::sum", "Ddp::finish"
@@ -363,6 +377,23 @@ std::vector<Body> bodies_of(const Tokens& tokens) {
       path = defined_path(tokens, i);
     }
   }
+  return bodies;
+}
+
+// The functions of a page, those too that stand in their class; and its classes, with what else
+// stands in these.
+std::vector<Body> bodies_of_page(const std::string& text) {
+  std::vector<Body> bodies;
+  std::string declared = text;
+  const std::vector<PageFunction> functions = functions_of(text);
+  for (auto one = functions.rbegin(); one != functions.rend(); ++one) {
+    const std::string inside = text.substr(one->values, one->close - one->values);
+    Body body{path_below_library(*one), {}};
+    for (const CppToken& token : cpp_tokens(inside)) body.words.insert(token.text);
+    bodies.push_back(std::move(body));
+    declared.replace(one->values, one->close + 1 - one->values, ";");
+  }
+  for (Body& body : bodies_of(cpp_tokens(declared))) bodies.push_back(std::move(body));
   return bodies;
 }
 
@@ -415,7 +446,7 @@ std::set<std::string> defined_names(const std::string& header) {
 }
 
 std::set<std::string> names_of_parts(const std::string& starter) {
-  const std::vector<Body> bodies = bodies_of(cpp_tokens(starter));
+  const std::vector<Body> bodies = bodies_of_page(starter);
   std::set<std::string> paths, words = {"not_done"};
   for (size_t before = 0; before != words.size();) {
     before = words.size();

@@ -81,18 +81,19 @@ std::map<std::string, Lines> code_by_task() {
   }
   return code;
 }
-// Without the two lines of a body that say nothing of its task: the one that declares what the
-// function returns, and the one that returns it.
+// Without the two lines of a body that say nothing of its task: the one that only declares what the
+// function returns, and the one that returns it by its name.
 int lines_of_task(const Lines& code) {
   const int all = static_cast<int>(code.size());
   std::smatch name;
-  if (code.empty() || !std::regex_match(code.back(), name, std::regex("return (\\w+);")))
+  if (code.empty() || !std::regex_match(code.back(), name, std::regex("return ([A-Za-z_]\\w*);")))
     return all;
-  const std::regex declares("[\\w:<>,& ]+ " + name[1].str() + "( = [\\w.{}-]+)?;( *//.*)?");
-  const bool declared = std::any_of(code.begin(), code.end(), [&](const std::string& line) {
+  const std::regex declares("[\\w:<>,& ]+ " + name[1].str() +
+                            "( = [\\w.{}-]+|\\(.*\\)|\\{.*\\})?;( *//.*)?");
+  const bool declared = std::any_of(code.begin(), code.end() - 1, [&](const std::string& line) {
     return std::regex_match(line, declares);
   });
-  return declared ? all - 2 : all;
+  return declared ? all - 2 : all - 1;
 }
 std::map<std::string, int> lines_to_write() {
   std::map<std::string, int> count;

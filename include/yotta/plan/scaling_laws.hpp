@@ -237,11 +237,9 @@ struct KaplanLaw {
 inline Optimum optimum(const KaplanLaw& law, double flops, Where where = Where::current()) {
   if (!(flops > 0)) fail(where, "no best size for {} FLOPs: give a number above 0", flops);
   const double r = law.alpha_N / law.alpha_D;
-  Optimum best{.flops = flops};
-  best.parameters = std::pow(r * std::pow(law.Nc, r) * flops / (6 * law.Dc), 1 / (1 + r));
-  best.tokens = flops / 6 / best.parameters;
-  best.loss = law(best.parameters, best.tokens);
-  return best;
+  const double N = std::pow(r * std::pow(law.Nc, r) * flops / (6 * law.Dc), 1 / (1 + r));
+  const double D = flops / 6 / N;
+  return {.flops = flops, .parameters = N, .tokens = D, .loss = law(N, D)};
 }
 
 struct Fleet {
