@@ -275,8 +275,8 @@ constexpr int64_t ring_backward_messages(int ranks) { return 4 * (ranks - 1); }
 // Bytes sent for k and v of `bytes` on each rank, both together; backward sends dk and dv too.
 constexpr int64_t ring_bytes(int ranks, int64_t bytes) { return (ranks - 1) * bytes; }
 constexpr int64_t ring_backward_bytes(int ranks, int64_t bytes) { return 2 * (ranks - 1) * bytes; }
-// Forward in f32 holds at most, beyond its arguments: two pairs k, v of `pair` bytes, o and L of `o`
-// bytes and a chunk's part to merge next; at the end o and L twice, as chunks and joined.
+// Forward in f32 holds at most, beyond its arguments: two pairs k, v of `pair` bytes, o and L of
+// `o` bytes and a chunk's part to merge next; at the end o and L twice, as chunks and joined.
 constexpr int64_t ring_peak_bytes(int ranks, int64_t pair, int64_t o) {
   if (ranks == 1) return o;
   const int64_t in_flight = ranks == 2 ? pair : 2 * pair;
