@@ -27,6 +27,8 @@
 // links of a torus chip are one port for what one exchange sends at once.
 #pragma once
 
+#include <map>
+
 #include "yotta/machine/cluster.hpp"
 #include "yotta/machine/stragglers.hpp"
 #include "yotta/machine/trace.hpp"

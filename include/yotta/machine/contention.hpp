@@ -29,6 +29,7 @@
 // as in SimGrid (Casanova et al., 2014).
 #pragma once
 
+#include <map>
 #include <tuple>
 
 #include "yotta/machine/cluster.hpp"

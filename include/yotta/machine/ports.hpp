@@ -10,6 +10,7 @@
 // by its first hop's port and comes in by its last hop's.
 #pragma once
 
+#include <map>
 #include <tuple>
 
 #include "yotta/machine/contention.hpp"

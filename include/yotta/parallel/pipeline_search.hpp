@@ -35,6 +35,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 
 #include "yotta/parallel/zero_bubble.hpp"
 

@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <list>
+#include <map>
 #include <mutex>
 #include <thread>
 

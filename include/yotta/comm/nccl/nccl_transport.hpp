@@ -19,6 +19,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "yotta/comm/nccl/nccl_lanes.hpp"

@@ -25,6 +25,7 @@
 // MPI", PPoPP 2006.
 #pragma once
 
+#include <map>
 #include <numeric>
 #include <set>
 

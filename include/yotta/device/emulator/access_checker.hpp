@@ -28,6 +28,7 @@
 #if defined(YOTTA_CHECKED)
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
