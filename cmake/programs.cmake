@@ -45,41 +45,49 @@ add_library(yotta_paths INTERFACE)
 target_compile_definitions(yotta_paths INTERFACE YOTTA_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                  YOTTA_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
-# yotta_quick(targets...), and yotta_quick_tests for what uses doctest: what nobody measures is
-# compiled without optimisation, since the library behind it is optimised, and with the standard
-# library precompiled. (Under ThreadSanitizer with -O1: unoptimised code of a fiber's switch begins
-# a call on one stack and ends it on another.)
+# yotta_quick(targets...): what nobody measures is compiled without optimisation, since the library
+# behind it is optimised, and with the standard library precompiled. yotta_quick_tests is for what
+# uses doctest; yotta_quick_net and yotta_quick_net_tests have the pages of parallel/ precompiled
+# too. (Under ThreadSanitizer with -O1: unoptimised code of a fiber's switch begins a call on one
+# stack and ends it on another.)
 set(yotta_quick_flag -O0)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
   set(yotta_quick_flag -O1)
 endif()
+set(doctest_folder $<TARGET_PROPERTY:doctest::doctest,INTERFACE_INCLUDE_DIRECTORIES>)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty.cpp CONTENT "")
-foreach(kind programs tests)
-  add_library(yotta_precompiled_${kind} OBJECT ${PROJECT_BINARY_DIR}/empty.cpp)
+foreach(kind programs tests net net_tests)
+  add_library(yotta_precompiled_${kind} OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/empty.cpp)
   target_link_libraries(yotta_precompiled_${kind} PRIVATE yotta_strict)
   target_precompile_headers(yotta_precompiled_${kind} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/precompiled_${kind}.hpp)
   target_compile_options(yotta_precompiled_${kind} PRIVATE ${yotta_quick_flag})
+  target_include_directories(yotta_precompiled_${kind} SYSTEM PRIVATE ${doctest_folder})
+  # Precompiled headers hold the paths of what they include. A ccache with a base_dir above several
+  # checkouts gives one those of another, whose files are others to #pragma once: then nothing here
+  # compiles.
+  set_target_properties(yotta_precompiled_${kind} PROPERTIES CXX_COMPILER_LAUNCHER "")
 endforeach()
-target_include_directories(yotta_precompiled_tests SYSTEM PRIVATE
-                           $<TARGET_PROPERTY:doctest::doctest,INTERFACE_INCLUDE_DIRECTORIES>)
-# Precompiled headers hold the paths of what they include. A ccache with a base_dir above several
-# checkouts gives one those of another, whose files are others to #pragma once: then nothing here
-# compiles.
-set_target_properties(yotta_precompiled_programs yotta_precompiled_tests ${yotta_units}
-                      PROPERTIES CXX_COMPILER_LAUNCHER "")
-function(yotta_quick)
+set_property(TARGET ${yotta_units} PROPERTY CXX_COMPILER_LAUNCHER "")
+function(yotta_quick_with kind)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE ${yotta_quick_flag})
-    target_precompile_headers(${target} REUSE_FROM yotta_precompiled_programs)
+    target_precompile_headers(${target} REUSE_FROM yotta_precompiled_${kind})
+    if(kind MATCHES "tests")
+      target_include_directories(${target} SYSTEM PRIVATE ${doctest_folder})
+    endif()
   endforeach()
 endfunction()
+function(yotta_quick)
+  yotta_quick_with(programs ${ARGN})
+endfunction()
 function(yotta_quick_tests)
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE ${yotta_quick_flag})
-    target_precompile_headers(${target} REUSE_FROM yotta_precompiled_tests)
-    target_include_directories(${target} SYSTEM PRIVATE
-                               $<TARGET_PROPERTY:doctest::doctest,INTERFACE_INCLUDE_DIRECTORIES>)
-  endforeach()
+  yotta_quick_with(tests ${ARGN})
+endfunction()
+function(yotta_quick_net)
+  yotta_quick_with(net ${ARGN})
+endfunction()
+function(yotta_quick_net_tests)
+  yotta_quick_with(net_tests ${ARGN})
 endfunction()
 
 # The compiled library for notebooks, whose cells are compiled as they run.

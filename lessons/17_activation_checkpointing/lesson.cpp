@@ -66,7 +66,7 @@ void schedule(Lesson& lesson) {
   lesson.section("Revolve is a list of actions: 6 layers, 2 checkpoints");
   const ReplayActions actions = revolve_schedule(6, 2);
   lesson.say("{}", str(actions));
-  lesson.say("{} runs, t(6, 2) = {}", steps(actions), revolve_steps(6, 2));
+  lesson.say("{} runs, t(6, 2) = {}", forward_runs(actions), revolve_steps(6, 2));
 }
 
 TransformerConfig model_config() {

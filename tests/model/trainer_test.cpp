@@ -243,10 +243,10 @@ TEST_CASE("a whole training step runs on meta, at any size") {
 
 namespace {
 
-struct Held {
+struct KeptBytes {
   int64_t saved = 0, peak = 0;  // bytes of activations after the forward pass; at most in a step
 };
-Held held_in(DType dtype, Dialect dialect, AttentionKind kind) {
+KeptBytes held_in(DType dtype, Dialect dialect, AttentionKind kind) {
   TransformerConfig c = dialect == Dialect::gpt2 ? gpt2_config(6, 64, 4, 48, 128)
                                                  : llama_config(6, 64, 96, 4, 2, 48, 128);
   c.dtype = dtype;
@@ -259,7 +259,7 @@ Held held_in(DType dtype, Dialect dialect, AttentionKind kind) {
   const int64_t before = memory.live(MemoryKind::activations);
   Saved saved({0, 0, 0, 0, true});
   const Tensor logits = forward(model.stack(), batch.inputs, saved);
-  Held held{saved.bytes(), 0};
+  KeptBytes held{saved.bytes(), 0};
   Tensor dlogits;
   loss_of(logits, batch.targets, 1.0 / 192, &dlogits);
   backward(model.stack(), std::move(dlogits), saved);
@@ -273,8 +273,8 @@ TEST_CASE(
     "bf16 halves what is kept for backward: all but ids and f32 statistics, and so the peak") {
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama})
     for (const AttentionKind kind : {AttentionKind::plain, AttentionKind::blockwise}) {
-      const Held f32 = held_in(DType::f32, dialect, kind),
-                 bf16 = held_in(DType::bf16, dialect, kind);
+      const KeptBytes f32 = held_in(DType::f32, dialect, kind),
+                      bf16 = held_in(DType::bf16, dialect, kind);
       const std::string which = fmt::format("{}, {} attention", name(dialect), name(kind));
       CAPTURE(which);
       // 4 bytes in both: a token's id; of each of 13 norms 1/deviation, and layernorm's mean; of

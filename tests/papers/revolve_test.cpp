@@ -14,7 +14,7 @@ TEST_CASE("Revolve: published forward steps t(l, s)") {
        {Row{10, 3, 15}, Row{20, 3, 45}, Row{32, 5, 68}, Row{64, 6, 156}, Row{128, 8, 329}}) {
     CAPTURE(row.l);
     CHECK(revolve_steps(row.l, row.s) == row.steps);
-    CHECK(steps(revolve_schedule(row.l, row.s)) == row.steps);
+    CHECK(forward_runs(revolve_schedule(row.l, row.s)) == row.steps);
   }
 }
 

@@ -50,9 +50,9 @@ TEST_CASE("the schedule reverses every chain, within its checkpoints, in t(l, s)
       CAPTURE(s);
       const ReplayActions actions = revolve_schedule(l, s);
       CHECK(play(actions, l) <= static_cast<size_t>(s));
-      CHECK(steps(actions) == revolve_steps(l, s));
+      CHECK(forward_runs(actions) == revolve_steps(l, s));
     }
-  CHECK(steps(revolve_schedule(1000, 4)) == revolve_steps(1000, 4));
+  CHECK(forward_runs(revolve_schedule(1000, 4)) == revolve_steps(1000, 4));
 }
 
 TEST_CASE(
@@ -87,7 +87,7 @@ TEST_CASE(
       CAPTURE(every);
       const ReplayActions actions = restart_schedule(l, every);
       CHECK(play(actions, l) == static_cast<size_t>((l + every - 1) / every));
-      CHECK(steps(actions) == restart_steps(l, every));
+      CHECK(forward_runs(actions) == restart_steps(l, every));
       if (l > 0) CHECK(restart_steps(l, every) >= revolve_steps(l, (l + every - 1) / every));
     }
   CHECK(restart_steps(24, 24) == 276);

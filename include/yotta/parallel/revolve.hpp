@@ -64,7 +64,7 @@ inline std::string str(const ReplayActions& actions) {
 }
 
 // The `run` actions: forward steps beyond one forward and one backward of each layer.
-inline int64_t steps(const ReplayActions& actions) {
+inline int64_t forward_runs(const ReplayActions& actions) {
   return std::count_if(actions.begin(), actions.end(), [](const ReplayAction& each) {
     return each.kind == ReplayAction::Kind::run;
   });
