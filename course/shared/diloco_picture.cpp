@@ -24,7 +24,7 @@ std::string path(const std::string& points, const char* color, double width,
 }
 
 // One axis: from a number to a place.
-struct Axis {
+struct PlotAxis {
   double low, high, from, to;
   bool log = false;
 
@@ -40,7 +40,7 @@ struct Tick {
 };
 
 // The frame of a chart, with lines at its ticks.
-std::string frame(const Axis& x, const Axis& y, const std::vector<Tick>& across,
+std::string frame(const PlotAxis& x, const PlotAxis& y, const std::vector<Tick>& across,
                   const std::vector<Tick>& up) {
   std::string svg;
   for (const Tick& tick : up)
@@ -52,8 +52,9 @@ std::string frame(const Axis& x, const Axis& y, const std::vector<Tick>& across,
   return svg + svg::box(x.from, y.to, x.to - x.from, y.from - y.to, "none", "#999");
 }
 
-std::string line(const Axis& x, const Axis& y, const std::vector<std::pair<double, double>>& points,
-                 const char* color, const char* more = "") {
+std::string line(const PlotAxis& x, const PlotAxis& y,
+                 const std::vector<std::pair<double, double>>& points, const char* color,
+                 const char* more = "") {
   std::string d;
   for (const auto& [across, up] : points)
     if (up <= y.high && up >= y.low && across >= x.low)
@@ -148,13 +149,13 @@ std::string diloco_svg(const std::vector<DilocoCurve>& curves, const DilocoSizes
          svg::text(20, 48,
                    "Loss on text that was kept: of worker 0's weights, or of the server's "
                    "(asynchronous). The same runs in each chart.");
-  const Axis y{loss_low, loss_high, 330, 76};
+  const PlotAxis y{loss_low, loss_high, 330, 76};
   std::vector<Tick> up;
   for (const double loss : {2.5, 2.7, 2.9, 3.1, 3.3, 3.5, 3.7, 3.9})
     up.push_back({loss, fmt::format("{:.1f}", loss)});
   double left = 56;
   for (const Panel& panel : panels_of(sizes)) {
-    const Axis x{panel.low, panel.high, left, left + 240, panel.log};
+    const PlotAxis x{panel.low, panel.high, left, left + 240, panel.log};
     svg += frame(x, y, panel.ticks, up) +
            svg::text(left + 120, 366, panel.title, "middle", svg::ink, 12);
     for (size_t i = 0; i < curves.size(); ++i) {
@@ -188,7 +189,7 @@ std::vector<DilocoCell> stored_diloco_grid() {
 std::string diloco_grid_svg(const std::vector<DilocoCell>& cells) {
   const char* const title = "Loss of k workers that meet every H steps, at the same tokens";
   std::string svg = svg::paper(900, 400, title);
-  const Axis x{0.8, 250, 80, 640, true}, y{2.6, 3.8, 330, 60};
+  const PlotAxis x{0.8, 250, 80, 640, true}, y{2.6, 3.8, 330, 60};
   std::vector<Tick> up;
   for (const double loss : {2.6, 2.8, 3.0, 3.2, 3.4, 3.6, 3.8})
     up.push_back({loss, fmt::format("{:.1f}", loss)});
@@ -236,7 +237,7 @@ std::string latency_wall_svg() {
   const char* const title =
       "The latency wall: the largest run of 90 days, over the workers' latency";
   std::string svg = svg::paper(900, 440, title);
-  const Axis x{1e-6, 1, 90, 640, true}, y{1e26, 1e42, 370, 70, true};
+  const PlotAxis x{1e-6, 1, 90, 640, true}, y{1e26, 1e42, 370, 70, true};
   std::vector<Tick> up,
       across = {{1e-6, "1 us"},  {1e-5, "10 us"},  {1e-4, "100 us"}, {1e-3, "1 ms"},
                 {1e-2, "10 ms"}, {1e-1, "100 ms"}, {1, "1 s"}};
