@@ -25,12 +25,12 @@ YOTTA_INLINE void MergeRules::apply(std::vector<int32_t>& tokens) const {
   struct Item {
     int64_t previous, next;
   };
-  struct Pair {
+  struct Mergeable {
     int32_t rank;
     int64_t at;
     uint64_t key;
     int32_t into;
-    bool operator<(const Pair& other) const {  // the queue gives the largest
+    bool operator<(const Mergeable& other) const {  // the queue gives the largest
       return rank != other.rank ? rank > other.rank : at > other.at;
     }
   };
@@ -38,7 +38,7 @@ YOTTA_INLINE void MergeRules::apply(std::vector<int32_t>& tokens) const {
   const int64_t end = std::ssize(tokens);
   std::vector<Item> items;
   for (int64_t i = 0; i < end; ++i) items.push_back({i - 1, i + 1});
-  std::priority_queue<Pair> queue;
+  std::priority_queue<Mergeable> queue;
   const auto look_at = [&](int64_t i) {
     if (i < 0 || items[i].next == end) return;
     const uint64_t pair = key(tokens[i], tokens[items[i].next]);
@@ -48,7 +48,7 @@ YOTTA_INLINE void MergeRules::apply(std::vector<int32_t>& tokens) const {
   for (int64_t i = 0; i + 1 < end; ++i) look_at(i);
 
   while (!queue.empty()) {
-    const Pair pair = queue.top();
+    const Mergeable pair = queue.top();
     queue.pop();
     const int64_t i = pair.at, right = items[i].next;
     if (tokens[i] == gone || right == end || key(tokens[i], tokens[right]) != pair.key) continue;
