@@ -23,6 +23,21 @@ namespace {
 constexpr RunText text = {3, 9, 23};
 constexpr int64_t B = text.B, T = text.T;
 
+// Forward and backward of one batch of B sequences of cut.T tokens, on 4 ranks.
+std::vector<RankReport> four_ranks_once(const TransformerConfig& config, const TokenCut& cut) {
+  return run_ranks(4, [&](Communicator& tp) {
+    Transformer model(config);
+    cut_model(model, tp, cut);
+    const Microbatch batch = batch_of({B, cut.T, text.vocabulary}, 0);
+    Saved saved;
+    Tensor dlogits;
+    vocab_parallel_loss(config.vocabulary, tp)(forward(model.stack(), batch.inputs, saved),
+                                               batch.targets, 0.1, &dlogits);
+    backward(model.stack(), dlogits, saved);
+    CHECK(saved.bytes() == 0);
+  });
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -65,17 +80,7 @@ TEST_CASE("messages: as many bytes as tensor parallelism alone, and one gather m
   config.context = 8;  // the tokens divide
   const int64_t N = B * 8, L = config.layers;
   for (const bool keeps : {false, true}) {
-    const auto reports = run_ranks(4, [&](Communicator& tp) {
-      Transformer model(config);
-      cut_model(model, tp, {8, keeps});
-      const Microbatch batch = batch_of({B, 8, text.vocabulary}, 0);
-      Saved saved;
-      Tensor dlogits;
-      vocab_parallel_loss(config.vocabulary, tp)(forward(model.stack(), batch.inputs, saved),
-                                                 batch.targets, 0.1, &dlogits);
-      backward(model.stack(), dlogits, saved);
-      CHECK(saved.bytes() == 0);
-    });
+    const std::vector<RankReport> reports = four_ranks_once(config, {8, keeps});
     const auto sent = [&](const char* label) {
       int64_t sum = 0;
       for (const RankReport& rank : reports) sum += rank.ledger().traffic(label).bytes_sent;
@@ -95,17 +100,7 @@ TEST_CASE("in pieces: the same bytes between two ranks, of all but the embedding
   config.context = 8;
   const int64_t N = B * 8, L = config.layers;
   for (const Pieces pieces : {Pieces::one_way, Pieces::both_ways}) {
-    const auto reports = run_ranks(4, [&](Communicator& tp) {
-      Transformer model(config);
-      cut_model(model, tp, {8, false, pieces});
-      const Microbatch batch = batch_of({B, 8, text.vocabulary}, 0);
-      Saved saved;
-      Tensor dlogits;
-      vocab_parallel_loss(config.vocabulary, tp)(forward(model.stack(), batch.inputs, saved),
-                                                 batch.targets, 0.1, &dlogits);
-      backward(model.stack(), dlogits, saved);
-      CHECK(saved.bytes() == 0);
-    });
+    const std::vector<RankReport> reports = four_ranks_once(config, {8, false, pieces});
     const int64_t one = sequence_parallel_bytes_sent_by_all(4, N, config.width, 8);
     Traffic whole, alone;
     for (const RankReport& rank : reports) {
