@@ -359,13 +359,16 @@ TEST_CASE("calls that differ are a mismatch with both places, at the home and el
   CHECK(contains(ranks.heard_by(2), "rank 1: split at control_plane_test.cpp:"));
 }
 
-TEST_CASE("a rank says once that it stands still, and again after it has moved") {
+TEST_CASE("a rank says once that it asks, once that it waits, and again after it has moved") {
+  using State = RankWait::State;
   Ranks ranks(1);
   ControlPlane& self = ranks[0];
   CHECK(self.seconds_still() >= 0);
-  CHECK_FALSE(self.should_report(3600));
-  CHECK(self.should_report(-1));
-  CHECK_FALSE(self.should_report(-1));
+  CHECK_FALSE(self.should_report(3600, State::waits));
+  for (const State state : {State::asks, State::waits}) {
+    CHECK(self.should_report(-1, state));
+    CHECK_FALSE(self.should_report(-1, state));
+  }
   self.moved();
-  CHECK(self.should_report(-1));
+  CHECK(self.should_report(-1, State::waits));
 }

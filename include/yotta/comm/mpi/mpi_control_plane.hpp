@@ -176,7 +176,9 @@ class MpiControlPlane {
   }
   int64_t epoch() const { return control_plane_.epoch(); }
   double seconds_still() { return control_plane_.seconds_still(); }
-  bool should_report(double patience) { return control_plane_.should_report(patience); }
+  bool should_report(double patience, RankWait::State state) {
+    return control_plane_.should_report(patience, state);
+  }
   void report(const WaitReport& report) {
     const std::lock_guard lock(mutex_);
     control_plane_.report(report);

@@ -258,7 +258,7 @@ class MpiTransport : public Transport {
     control_plane_.tested();
     control_plane_.look();
     check(strands[0].where);
-    if (control_plane_.should_report(options_.patience))
+    if (control_plane_.should_report(options_.patience, state_of(strands)))
       control_plane_.report(
           report_waits(state_, strands, control_plane_.epoch(),
                        [this](const Request& recv) { return find_other_tag(state_, recv); }));

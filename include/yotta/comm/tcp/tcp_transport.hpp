@@ -104,7 +104,7 @@ class TcpTransport : public Transport, private TcpReceiver {
     expect_none_wrong();
     for (const Waiting& strand : strands)  // or what another strand waits for
       if (is_ready(strand)) return;
-    if (control_plane_.should_report(options_.patience))
+    if (control_plane_.should_report(options_.patience, state_of(strands)))
       control_plane_.report(
           report_waits(state_, strands, control_plane_.epoch(),
                        [this](const Request& recv) { return find_other_tag(recv); }));

@@ -312,14 +312,14 @@ class ControlPlane {
     const auto now = std::chrono::steady_clock::now();
     if (std::exchange(seen_epoch_, epoch()) != epoch()) {
       still_since_ = now;
-      reported_ = false;
+      reported_ = RankWait::State::runs;
     }
     return std::chrono::duration<double>(now - still_since_).count();
   }
-  // Should the rank report what it waits for? True once, when nothing has moved for `patience`
-  // seconds.
-  bool should_report(double patience) {
-    return seconds_still() > patience && !std::exchange(reported_, true);
+  // Should the rank report that it waits, or asks? True once for each of the two, when nothing has
+  // moved for `patience` seconds: who has asked beside its work may only wait later.
+  bool should_report(double patience, RankWait::State state) {
+    return seconds_still() > patience && std::exchange(reported_, state) != state;
   }
   void report(const WaitReport& report) {
     reported_epoch_ = report.epoch;
@@ -474,7 +474,7 @@ class ControlPlane {
   // Since when nothing has moved, and whether that has been reported.
   int64_t seen_epoch_ = -1;
   std::chrono::steady_clock::time_point still_since_;
-  bool reported_ = false;
+  RankWait::State reported_ = RankWait::State::runs;
 };
 
 }  // namespace yotta
