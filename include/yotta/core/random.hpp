@@ -26,7 +26,8 @@ namespace yotta {
 
 using Block128 = std::array<uint32_t, 4>;
 
-// Philox4x32-10 of a counter under a key.
+// Philox4x32-10 of a counter under a key. (What draws is always inlined: else the library, which is
+// optimised, might be linked with the copy of a program that is not.)
 [[gnu::always_inline]] constexpr Block128 philox(Block128 counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
@@ -51,16 +52,20 @@ class Random {
   constexpr Random(uint64_t seed, std::string_view name) : seed_(seed), stream_(hash_name(name)) {}
 
   // The four words that serve indices 4 * block to 4 * block + 3.
-  constexpr Block128 block(uint64_t block) const {
+  [[gnu::always_inline]] constexpr Block128 block(uint64_t block) const {
     return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                    static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
                   static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32));
   }
 
-  constexpr uint32_t bits(uint64_t index) const { return block(index / 4)[index % 4]; }
+  [[gnu::always_inline]] constexpr uint32_t bits(uint64_t index) const {
+    return block(index / 4)[index % 4];
+  }
 
   // Uniform in [0, 1), a multiple of 2^-32.
-  constexpr double uniform(uint64_t index) const { return bits(index) * 0x1p-32; }
+  [[gnu::always_inline]] constexpr double uniform(uint64_t index) const {
+    return bits(index) * 0x1p-32;
+  }
 
   // Uniform integer in [0, bound), by the high word of a product (bias below bound / 2^32).
   constexpr uint32_t below(uint64_t index, uint32_t bound) const {
@@ -68,7 +73,7 @@ class Random {
   }
 
   // Standard normal by Box and Muller: indices 2k and 2k + 1 share a radius and an angle.
-  double normal(uint64_t index) const {
+  [[gnu::always_inline]] double normal(uint64_t index) const {
     const Block128 words = block(index / 4);
     const uint64_t pair = index % 4 / 2 * 2;
     const double radius = std::sqrt(-2.0 * std::log((words[pair] + 0.5) * 0x1p-32));

@@ -1,12 +1,8 @@
 // Parameter: a named weight with its gradient, and the moment when its gradient is ready.
 //
 // Two things matter when a model is spread over ranks. First, a weight's initial values must be
-// those of the whole model, whoever holds which shard: value (r, c) is draw number r * columns + c
-// of the generator named after the parameter, with r and c counted in the whole matrix.
-//
-//     whole (4, 6)      rank 0 holds rows 0, 1      rank 1 holds rows 2, 3: draws 12 to 23
-//
-// Second, whoever reduces gradients over ranks must know when one is ready. A weight may be used in
+// those of the whole model, whoever holds which shard (initial.hpp). Second, whoever reduces
+// gradients over ranks must know when one is ready. A weight may be used in
 // two places (GPT-2's token table is also its output matrix). Every use reports its weight gradient
 // (wgrad); on_grad_ready fires when all uses have reported equally often, that is once per
 // microbatch:
@@ -28,48 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "yotta/core/parallel_for.hpp"
-#include "yotta/core/random.hpp"
-#include "yotta/core/tensor.hpp"
-#include "yotta/nn/shard_range.hpp"
+#include "yotta/nn/initial.hpp"
 
 namespace yotta {
-
-// What a parameter starts as: a constant, or normally distributed with mean 0.
-struct Initial {
-  double constant = 0;
-  double deviation = 0;  // standard deviation of the normal distribution; 0: the constant
-};
-constexpr Initial zeros() { return {}; }
-constexpr Initial ones() { return {1, 0}; }
-constexpr Initial normal(double deviation) { return {0, deviation}; }
-
-// Fills `to` (n) with numbers [first, first + n) of the shard, row-major: the values that they have
-// in the whole parameter called `name`.
-inline void fill_initial(Tensor& to, const ShardRange& range, Initial initial, uint64_t seed,
-                         std::string_view name, int64_t first = 0) {
-  if (initial.deviation == 0) return to.fill(initial.constant);
-  if (to.device() == Device::meta) return;
-  if (to.device() == Device::cuda) {  // drawn by the host: the same bits everywhere
-    const DeviceScope scope(Device::cpu);
-    Tensor drawn = Tensor::empty(to.shape(), to.dtype());
-    fill_initial(drawn, range, initial, seed, name, first);
-    return to.copy_from(drawn);
-  }
-  const Random random(seed, name);
-  visit(to.dtype(), [&]<class T>(Type<T>) {
-    T* values = to.data<T>();
-    parallel_for(to.numel(), 4096, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t r = (first + i) / range.columns, c = (first + i) % range.columns;
-        const int64_t index = (range.first_row + r) * range.all_columns() + range.first_column + c;
-        const bool is_padding = r >= range.rows_in_whole();
-        values[i] = static_cast<T>(
-            is_padding ? 0 : initial.deviation * random.normal(static_cast<uint64_t>(index)));
-      }
-    });
-  });
-}
 
 struct Parameter {
   std::string name;
