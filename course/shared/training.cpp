@@ -67,7 +67,7 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
     all["layout"] = describe(layout_of(plan));  // each rank goes on from what it held itself
   }
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
-  if (!text.tokenizer_json().empty()) all["tokenizer"] = text.tokenizer_hash();
+  if (text.has_tokenizer()) all["tokenizer"] = text.tokenizer_hash();
   return all;
 }
 
@@ -191,8 +191,9 @@ std::unique_ptr<Optimizer> make_optimizer(const TrainingPlan& plan,
 }
 
 // The whole model's weights in the folder that the run starts from, in f32 for the masters of bf16
-// ones; empty if there is none.
-std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
+// ones; empty if there is none. `buffers`: what else the folder holds.
+std::vector<NamedTensor> starting_weights(const TrainingPlan& plan,
+                                          std::vector<std::string>& buffers) {
   const std::string& folder = source_of(plan);
   if (folder.empty()) return {};
   const DeviceScope host(Device::cpu);
@@ -200,7 +201,7 @@ std::vector<NamedTensor> starting_weights(const TrainingPlan& plan) {
   if (model.dtype == DType::bf16) model.dtype = DType::f32;
   const Transformer whole = serial_model(model);
   std::vector<NamedTensor> weights = named_values(parameters(whole.stack()));
-  load_weights(folder, model, weights);
+  buffers = load_weights(folder, model, weights);
   return weights;
 }
 
@@ -228,13 +229,14 @@ class Run {
         batches_(text.to_train(sequence_of(plan), plan.model.seed)),
         worker_(worker_of(started_alike(facts_of(plan, text)))),
         mesh_(mesh_of(worker_)),
-        loaded_(same_everywhere(starting_weights(plan))),
+        loaded_(same_everywhere(starting_weights(plan, buffers_))),
         building_(std::in_place, plan.device),
         model_(model_of(worker_)),
         optimizer_(make_optimizer(plan, model_->parameters())) {
     building_.reset();
     set_masters();
     loaded_.clear();
+    if (is_first()) figures_.buffers = std::move(buffers_);
     if (plan.workers > 0) start_diloco();
     if (plan.ema > 0) ema_.emplace(optimizer_->slots(), plan.ema);
     if (is_first() && !plan.save.empty()) saving_ = lock_for_saving(plan.save);
@@ -597,8 +599,7 @@ class Run {
         for (const NamedTensor& each : model_->gather(values, values[0].dtype()))
           state.tensors.push_back({prefix + each.name, each.value});
       });
-    if (is_first())
-      save_checkpoint(plan_.save, plan_.model, weights, &state, text_.tokenizer_json());
+    if (is_first()) save_checkpoint(plan_.save, plan_.model, weights, &state, text_.kept());
   }
 
   // The serial model with the weights of all ranks, on rank 0.
@@ -647,6 +648,7 @@ class Run {
   Batches batches_;
   Communicator worker_;  // the ranks that train one model: all, or those of a worker of DiLoCo
   std::optional<Mesh> mesh_;
+  std::vector<std::string> buffers_;     // of the folder that it starts from
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device
   std::unique_ptr<RankModel> model_;
@@ -1099,8 +1101,10 @@ TrainingFigures run_training(const TrainingPlan& plan,
   figures.ranks.resize(static_cast<size_t>(plan.ranks));
   figures.text_bytes = std::ssize(text.text().bytes);
   figures.text_files = text.text().files;
+  figures.text_skipped = text.text().skipped;
+  figures.text_skipped_bytes = text.text().skipped_bytes;
   figures.text_tokens = text.tokens();
-  if (!text.tokenizer_json().empty()) figures.tokenizer = source_of(plan) + "/" + tokenizer_file;
+  if (text.has_tokenizer()) figures.tokenizer = source_of(plan) + "/" + tokenizer_file;
   figures.text_begins_with = text.begins_with();
   figures.tokens_per_step = plan.batch * sequence_of(plan);
   const int cores = context().threads;

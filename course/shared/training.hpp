@@ -62,7 +62,8 @@ struct TrainingPlan {
   std::optional<Absence> absent;  // one of them is away for a round
   double ema = 0;                 // decay of an average of the weights; 0: none
   int64_t load_ahead = 0;         // batches that are read while the model trains
-  std::string text;        // a UTF-8 file or folder; empty: the course's own prose and headers
+  std::string text;               // a file or folder; empty: the course's own prose and headers
+  std::string encoding;           // of what is not UTF-8 there
   int64_t stop_after = 0;  // stop when so many steps are done; 0: all. --resume goes on from there
   std::string save;        // a folder, written after the last step
   int64_t save_every = 0;  // and after each so many steps; 0: only then
@@ -124,6 +125,8 @@ struct RankFigures {
 struct TrainingFigures {
   std::vector<double> loss, step_seconds;
   int64_t first_step = 0, parameters = 0, tokens_per_step = 0, text_bytes = 0, text_files = 0;
+  int64_t text_skipped = 0, text_skipped_bytes = 0;  // files that were left out
+  std::vector<std::string> buffers;                  // tensors of the folder that were left out
   int64_t text_tokens = 0;       // as many as bytes, unless the model has a tokenizer.json
   std::string tokenizer;         // that file; empty: tokens are bytes
   std::string text_begins_with;  // its special tokens before the text and before the prompt

@@ -56,14 +56,13 @@ Text own_text(const std::string& root) {
 
 TrainingText::TrainingText(const TrainingPlan& plan)
     : plan_(plan),
-      text_(plan.text.empty() ? own_text(YOTTA_SOURCE_DIR) : read_text(plan.text)),
+      text_(plan.text.empty() ? own_text(YOTTA_SOURCE_DIR) : read_text(plan.text, plan.encoding)),
       split_(split_text(text_.bytes, sequence_of(plan))) {
   const std::string& folder = source_of(plan);
-  const std::optional<std::string> json = folder.empty() ? std::nullopt : read_tokenizer(folder);
   hash_ = hash_of(text_.bytes);
-  tokenizer_json_ = json.value_or("");
-  tokenizer_hash_ = hash_of(tokenizer_json_);
-  if (!json) return;
+  if (!folder.empty()) kept_ = read_kept_files(folder);
+  if (!kept_.contains(tokenizer_file)) return;
+  tokenizer_hash_ = hash_of(kept_.at(tokenizer_file));
   tokenize(folder + "/" + tokenizer_file);
   tokenize_prompt();
 }
@@ -71,7 +70,7 @@ TrainingText::TrainingText(const TrainingPlan& plan)
 void TrainingText::tokenize(const std::string& source) {
   constexpr size_t shown_from = size_t{8} << 20;  // bytes; less takes about a second
   const int64_t context = sequence_of(plan_);
-  tokenizer_ = parse_tokenizer(tokenizer_json_, source, plan_.model.vocabulary);
+  tokenizer_ = parse_tokenizer(kept_.at(tokenizer_file), source, plan_.model.vocabulary);
   console::Progress progress("tokenizing", std::ssize(text_.bytes));
   const auto encode = [&](std::string_view part, int64_t before) {
     return tokenizer_->encode(part, [&](int64_t done) {

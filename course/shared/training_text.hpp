@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/generate.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/tokenizer.hpp"
@@ -22,7 +23,8 @@ class TrainingText {
   TrainingText& operator=(const TrainingText&) = delete;
 
   const Text& text() const { return text_; }
-  const std::string& tokenizer_json() const { return tokenizer_json_; }  // empty: bytes
+  bool has_tokenizer() const { return tokenizer_.has_value(); }  // else its tokens are bytes
+  const KeptFiles& kept() const { return kept_; }  // of the folder that the model is from
   // Of the two, made once: each rank asks for them whenever ranks have died or joined.
   const std::string& hash() const { return hash_; }
   const std::string& tokenizer_hash() const { return tokenizer_hash_; }
@@ -43,7 +45,8 @@ class TrainingText {
   const TrainingPlan& plan_;
   Text text_;
   TextSplit split_;
-  std::string tokenizer_json_, hash_, tokenizer_hash_;
+  KeptFiles kept_;
+  std::string hash_, tokenizer_hash_;
   std::optional<Tokenizer> tokenizer_;
   std::vector<int32_t> train_, validation_, prompt_;
 };

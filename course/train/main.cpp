@@ -84,6 +84,8 @@ void add_run_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
   TransformerConfig& m = a.plan.model;
   to.add("--text", p.text, "a UTF-8 file or folder; default: this course's own text", not_empty());
+  to.add("--encoding", p.encoding, "of text that is not UTF-8, as iconv names it: latin1, utf-16",
+         not_empty());
   to.add("--steps", p.steps, "optimizer steps in all", at_least(1));
   to.add("--batch", p.batch, "sequences in a step, of all ranks together (B)", at_least(1));
   to.add("--microbatches", p.microbatches, "parts of a rank's batch, run in turn", at_least(1));
@@ -462,6 +464,15 @@ void print_ranks(const TrainingFigures& f) {
   if (f.epochs.size() > 1) fmt::print("each since its process or thread joined\n");
 }
 
+void print_left_out(const TrainingFigures& f) {
+  if (f.text_skipped > 0)
+    fmt::print("left out: {} files that are hidden, empty or binary, {}\n", f.text_skipped,
+               console::bytes(static_cast<double>(f.text_skipped_bytes)));
+  if (!f.buffers.empty())
+    fmt::print("left out: {} tensors that are no weights ({})\n", f.buffers.size(),
+               list_names(f.buffers));
+}
+
 // Of a model with a tokenizer of its own.
 void print_tokens(const TrainingFigures& f) {
   if (f.tokenizer.empty()) return;
@@ -512,6 +523,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
   fmt::print("{} dialect, {} layers, width {}: {} parameters{}; text of {} in {} files\n",
              name(p.model.dialect), p.model.layers, p.model.width, f.parameters, active,
              console::bytes(static_cast<double>(f.text_bytes)), f.text_files);
+  print_left_out(f);
   print_tokens(f);
   if (f.loss.empty())
     return fmt::print("nothing left to do: the run had reached step {}\n", f.first_step);
@@ -607,6 +619,7 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   json.set("mfu", f.mfu);
   json.set("parameters", f.parameters);
   json.set("text_bytes", f.text_bytes);
+  json.set("text_skipped", f.text_skipped);
   json.set("text_tokens", f.text_tokens);
   std::vector<int64_t> sent, peaks;
   std::vector<JsonObject> by_kind;

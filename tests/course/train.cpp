@@ -202,7 +202,8 @@ TEST_CASE("processes that are started with other options, text or weights are to
     const yotta::TransformerConfig config = yotta::gpt2_config(1, 16, 2, 16, 640);
     const yotta::Transformer made(config);
     yotta::save_checkpoint((folder / folder_name).string(), config,
-                           yotta::named_values(yotta::parameters(made.stack())), nullptr, json);
+                           yotta::named_values(yotta::parameters(made.stack())), nullptr,
+                           {{"tokenizer.json", json}});
     json += "\n";
   }
   check("--load " + (folder / "3").string(), "--load " + (folder / "4").string(),
@@ -477,7 +478,7 @@ TEST_CASE("--load with a tokenizer.json: trained, sampled, saved and loaded agai
   const auto weights = yotta::named_values(yotta::parameters(made.stack()));
   yotta::save_checkpoint(model, config, weights);
   check_refused({"--load", model}, "there is no tokenizer.json in its folder");
-  yotta::save_checkpoint(model, config, weights, nullptr, json);
+  yotta::save_checkpoint(model, config, weights, nullptr, {{"tokenizer.json", json}});
   yotta::write_file(text, text_of("CONTRIBUTING.md"));
 
   const auto run = [&](const std::string& from, const std::string& to) {

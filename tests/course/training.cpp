@@ -960,7 +960,7 @@ TrainingPlan with_tokenizer(const TemporaryFolder& folder) {
   plan.load = (folder / "theirs").string();
   const Transformer model(plan.model);
   save_checkpoint(plan.load, plan.model, named_values(parameters(model.stack())), nullptr,
-                  text_of("tests/model/golden/tokenizers/llama3.json"));
+                  {{"tokenizer.json", text_of("tests/model/golden/tokenizers/llama3.json")}});
   return plan;
 }
 

@@ -46,13 +46,32 @@ TEST_CASE("a file is its bytes, a folder its text files in the order of their na
   write_file(folder / "b/.hidden/no.txt", "no");
   write_file(folder / ".no.txt", "no");
   write_file(folder / "b/picture", std::string("a\0b", 3));
-  write_file(folder / "b/latin", "\xE9t\xE9");
   write_file(folder / "b/empty", "");
   const Text text = read_text(folder.path());
   CHECK(text.bytes == "first second third");
   CHECK(text.files == 3);
-  CHECK(text.skipped == 5);
+  CHECK(text.skipped == 4);
+  CHECK(text.skipped_bytes == 3);
   CHECK(read_text(folder / "c.txt").bytes == "third");
+}
+
+TEST_CASE("text that is not UTF-8 is refused with its bytes, or converted from what it is") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "b");
+  write_file(folder / "a.txt", "first ");
+  write_file(folder / "b/latin", "\xE9t\xE9 ");
+  write_file(folder / "b/wide", std::string("\xFF\xFE\xE9\0", 4));
+  CHECK(contains(message_of([&] { read_text(folder.path()); }),
+                 ": 2 of its files, 8 bytes, are text that is not UTF-8 (b/latin, b/wide); say"));
+  CHECK(read_text(folder / "b/latin", "latin1").bytes == "\xC3\xA9t\xC3\xA9 ");
+  CHECK(read_text(folder / "b/wide", "utf-16").bytes == "\xC3\xA9");
+  CHECK(read_text(folder / "a.txt", "utf-16").bytes == "first ");  // it is UTF-8
+  fs::remove(folder / "b/wide");
+  CHECK(read_text(folder.path(), "latin1").bytes == "first \xC3\xA9t\xC3\xA9 ");
+  CHECK(contains(message_of([&] { read_text(folder.path(), "ascii"); }),
+                 "b/latin is neither UTF-8 nor ascii: byte 0 is 0xe9"));
+  CHECK(contains(message_of([&] { read_text(folder.path(), "latin-one"); }),
+                 "no encoding is called 'latin-one'"));
 }
 
 TEST_CASE("the default text is README, lessons and headers") {

@@ -27,9 +27,10 @@
 namespace yotta {
 
 struct Text {
-  std::string bytes;    // every byte is a token, 0 to 255
-  int64_t files = 0;    // read
-  int64_t skipped = 0;  // hidden, empty, or no UTF-8 text
+  std::string bytes;          // every byte is a token, 0 to 255
+  int64_t files = 0;          // read
+  int64_t skipped = 0;        // hidden, empty or binary
+  int64_t skipped_bytes = 0;  // in binary files
 };
 
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
@@ -39,14 +40,19 @@ size_t first_invalid_utf8(std::string_view text);
 // character, and each control character but the new line, becomes a dot.
 std::string printable(std::string_view text);
 
-// A byte of zero is in no text.
-inline bool is_binary(std::string_view bytes) { return bytes.find('\0') != bytes.npos; }
+// A byte of zero is in no text, unless its first two bytes say that it is UTF-16.
+inline bool is_binary(std::string_view bytes) {
+  const bool is_utf16 = bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
+  return !is_utf16 && bytes.find('\0') != bytes.npos;
+}
 
 // ---- reading ------------------------------------------------------------------------------------
 
 // The text of a UTF-8 file, or of all text files of a folder and the folders in it, in order of
-// name.
-Text read_text(const std::string& path, Where where = Where::current());
+// name. What is not UTF-8 is converted from `encoding`, a name that iconv knows: latin1, cp1252,
+// utf-16. Errors: a text that is not UTF-8 if no encoding is given, or that is not in it.
+Text read_text(const std::string& path, const std::string& encoding = "",
+               Where where = Where::current());
 
 // The course's own prose and headers, for those who bring no text. `root` is the folder of the
 // course.

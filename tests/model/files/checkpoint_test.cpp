@@ -15,7 +15,9 @@
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/core/files/json.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/model/files/hugging_face.hpp"
 #include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/nn/adamw.hpp"
@@ -169,15 +171,77 @@ TEST_CASE("older GPT-2 files without prefix and with masks are read") {
   std::vector<NamedTensor> theirs;
   for (const NamedTensor& each : load_safetensors(golden / "gpt2/model.safetensors"))
     theirs.push_back({each.name.substr(std::string("transformer.").size()), each.value});
-  theirs.push_back({"h.0.attn.bias", Tensor::zeros({1, 1, 7, 7})});
-  theirs.push_back({"lm_head.weight", Tensor::zeros({11, 8})});
+  theirs.push_back({"h.0.attn.bias", Tensor::zeros({1, 1, 7, 7}, DType::u8)});
+  theirs.push_back({"h.0.attn.masked_bias", Tensor::full({}, -10000)});
   fs::copy_file(golden / "gpt2/config.json", folder / "config.json");
   save_safetensors(folder / "model.safetensors", theirs);
+  std::string bytes = read_file(folder / "model.safetensors");  // a type that is none of ours
+  bytes.replace(bytes.find("\"U8\""), 4, "\"B\" ");
+  write_file(folder / "model.safetensors", bytes);
   const TransformerConfig config = load_config(folder.path());
   const Transformer model(config), expected(config);
-  load_weights(folder.path(), config, weights(model));
-  load_weights(golden / "gpt2", config, weights(expected));
+  CHECK(load_weights(folder.path(), config, weights(model)) ==
+        std::vector<std::string>{"h.0.attn.bias", "h.0.attn.masked_bias"});
+  CHECK(load_weights(golden / "gpt2", config, weights(expected)).empty());
   CHECK(same_bits(weights(model), weights(expected)));
+}
+
+TEST_CASE("a tied table is loaded under either name, or under both if they are the same") {
+  const TemporaryFolder folder;
+  const TransformerConfig config = tiny(Dialect::llama, true);
+  const Transformer saved(config);
+  randomize(saved, 3);
+  save_checkpoint(folder.path(), config, weights(saved));
+  const std::vector<NamedTensor> theirs = load_safetensors(folder / "model.safetensors");
+  const std::string table = "model.embed_tokens.weight";
+  // The file with its table under these names, the last time with another number in it.
+  const auto loading = [&](std::vector<std::string> names, double added) {
+    std::vector<NamedTensor> tensors;
+    for (const NamedTensor& each : theirs) {
+      if (each.name != table) tensors.push_back(each);
+      for (const std::string& name : names)
+        if (each.name == table) tensors.push_back({name, each.value.clone()});
+    }
+    for (NamedTensor& each : tensors)
+      if (each.name == "lm_head.weight") each.value.data<float>()[5] += static_cast<float>(added);
+    save_safetensors(folder / "model.safetensors", tensors);
+    const Transformer loaded(config);
+    const std::string text =
+        message_of([&] { load_weights(folder.path(), config, weights(loaded)); });
+    return text == "nothing was thrown" && !same_bits(weights(loaded), weights(saved)) ? "other"
+                                                                                       : text;
+  };
+  CHECK(loading({table}, 0) == "nothing was thrown");
+  CHECK(loading({"lm_head.weight"}, 0) == "nothing was thrown");
+  CHECK(loading({table, "lm_head.weight"}, 0) == "nothing was thrown");
+  const std::string text = loading({table, "lm_head.weight"}, 1e-3);
+  CHECK(contains(text,
+                 "'model.embed_tokens.weight' and 'lm_head.weight' differ; set "
+                 "tie_word_embeddings to false"));
+}
+
+TEST_CASE("what a model came with goes out again, but for what has changed") {
+  const TemporaryFolder folder;
+  const TransformerConfig config = tiny(Dialect::llama, false);
+  const Transformer model(config);
+  save_checkpoint(folder / "in", config, weights(model));
+  std::string text = read_file(folder / "in/config.json");
+  text.replace(text.find("\"bos_token_id\": null"), 20, "\"bos_token_id\": 7, \"use_cache\": true");
+  write_file(folder / "in/config.json", text);
+  write_file(folder / "in/generation_config.json", "{\"top_p\": 0.9}");
+  write_file(folder / "in/tokenizer_config.json", "{}");
+  const KeptFiles kept = read_kept_files(folder / "in");
+  CHECK(kept.size() == 3);
+  save_checkpoint(folder / "out", config, weights(model), nullptr, kept);
+  CHECK(read_kept_files(folder / "out").at("generation_config.json") == "{\"top_p\": 0.9}");
+  CHECK(nlohmann::json::parse(read_file(folder / "out/config.json")) ==
+        nlohmann::json::parse(text));
+
+  TransformerConfig longer = config;
+  longer.context = 14;
+  auto expected = nlohmann::json::parse(text);
+  expected["max_position_embeddings"] = 14;
+  CHECK(nlohmann::json::parse(hugging_face_config(longer, text)) == expected);
 }
 
 TEST_CASE("another model is refused by name and the weights stay as they were") {
@@ -635,7 +699,8 @@ TEST_CASE("a tokenizer.json is saved with the model, in the same step") {
   const Transformer model(config);
   save_checkpoint(folder / "bytes", config, weights(model));
   CHECK_FALSE(std::filesystem::exists(folder / "bytes/tokenizer.json"));
-  save_checkpoint(folder / "own", config, weights(model), nullptr, "{\"a\": 1}");
+  save_checkpoint(folder / "own", config, weights(model), nullptr,
+                  {{"tokenizer.json", "{\"a\": 1}"}});
   CHECK(read_file(folder / "own/tokenizer.json") == "{\"a\": 1}");
   std::filesystem::create_directories(folder / "blocked/tokenizer.json");
   CHECK(contains(message_of([&] { expect_savable(folder / "blocked"); }), "this is a folder"));

@@ -277,12 +277,11 @@ TEST_CASE("hostile JSON ends in an error that names the file") {
 
 TEST_CASE("a folder has a tokenizer.json, or none, or something else under that name") {
   const TemporaryFolder folder;
-  CHECK_FALSE(read_tokenizer(folder.path()).has_value());
-  CHECK_FALSE(read_tokenizer(folder / "nowhere").has_value());
+  CHECK_FALSE(has_tokenizer(folder.path()));
   write_file(folder / "tokenizer.json", "{}");
-  CHECK(read_tokenizer(folder.path()) == "{}");
+  CHECK(has_tokenizer(folder.path()));
   std::filesystem::create_directories(folder / "x/tokenizer.json");
-  CHECK(contains(message_of([&] { read_tokenizer(folder / "x"); }), "this is a folder"));
+  CHECK(has_tokenizer(folder / "x"));
   std::filesystem::create_symlink("round", folder / "round");
   for (const std::string& nowhere :
        std::vector<std::string>{folder / "round", folder / "round/x", std::string(5000, 'x')})

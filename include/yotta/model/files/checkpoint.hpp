@@ -4,6 +4,7 @@
 //     DIR/config.json                   the model's sizes                 AutoModelForCausalLM
 //     DIR/model.safetensors             the weights under their names     .from_pretrained(DIR)
 //     DIR/tokenizer.json                its tokenizer, if tokens are not bytes
+//     DIR/generation_config.json, ...   what only others read; kept as it came (kept_files)
 //     DIR/training_state.json           step, seed, options               only to continue the run
 //     DIR/training_state.safetensors    the optimizer's tensors
 //
@@ -82,11 +83,20 @@ void expect_savable(const std::string& folder, Where where = Where::current());
 std::shared_ptr<FolderLock> lock_for_saving(const std::string& folder,
                                             Where where = Where::current());
 
-// Saves a model, and with `state` its run, to a folder, which is made if it is not there.
-// `tokenizer` is the text of its tokenizer.json; without one its tokens are bytes.
+// What a model came with, beside its weights: texts by the names of their files, of kept_files
+// those that were there.
+using KeptFiles = std::map<std::string, std::string>;
+inline constexpr const char* kept_files[] = {"config.json", "generation_config.json",
+                                             "special_tokens_map.json", "tokenizer.json",
+                                             "tokenizer_config.json"};
+KeptFiles read_kept_files(const std::string& folder, Where where = Where::current());
+
+// Saves a model, and with `state` its run, to a folder, which is made if it is not there. What it
+// came with, `kept`, is saved too, with a config.json that says what has changed. A model without a
+// tokenizer.json has bytes as tokens.
 void save_checkpoint(const std::string& folder, const TransformerConfig& config,
                      const std::vector<NamedTensor>& weights, const TrainingState* state = nullptr,
-                     const std::string& tokenizer = "", Where where = Where::current());
+                     const KeptFiles& kept = {}, Where where = Where::current());
 
 // ---- loading ------------------------------------------------------------------------------------
 
@@ -99,9 +109,12 @@ void expect_same_model(const std::string& source, const TransformerConfig& saved
                        const TransformerConfig& asked, Where where = Where::current());
 
 // Loads the weights in a folder, ours or Hugging Face's, into a model of this configuration. Stored
-// floats are converted to the type of the model's.
-void load_weights(const std::string& folder, const TransformerConfig& config,
-                  const std::vector<NamedTensor>& weights, Where where = Where::current());
+// floats are converted to the type of the model's. Returns the names of the buffers that it has
+// left out: masks and angles that some versions of transformers stored. Errors: a tied model with
+// two matrices that differ.
+std::vector<std::string> load_weights(const std::string& folder, const TransformerConfig& config,
+                                      const std::vector<NamedTensor>& weights,
+                                      Where where = Where::current());
 
 // The state of the run that was saved with the weights in a folder.
 TrainingState load_training_state(const std::string& folder, Where where = Where::current());

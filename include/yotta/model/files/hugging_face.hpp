@@ -11,7 +11,7 @@
 //
 // Ours are stacked over their rows, then transposed where theirs is. Rope needs no permutation:
 // ours turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second
-// time. Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
+// time. A file of others may hold it under either name, or twice. Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
 //
 // A mixture of experts is Mixtral's, a Llama with other names where the MLP is:
 //
@@ -68,9 +68,11 @@ void expect_hugging_face(const TransformerConfig& config, Where where = Where::c
 // Every tensor of a checkpoint of this model, in forward order.
 std::vector<HuggingFaceTensor> hugging_face_tensors(const TransformerConfig& config);
 
-// What a checkpoint may hold beside its weights: masks and angles that older versions stored, and a
-// tied output matrix a second time.
-bool is_ignored_tensor(const std::string& name, const TransformerConfig& config);
+// What a checkpoint may hold beside its weights: masks and angles that older versions stored.
+bool is_buffer(const std::string& name);
+
+// The name of the output matrix, which is the token table's second name if the model is tied.
+inline constexpr const char* hugging_face_head = "lm_head.weight";
 
 // Throws unless `weights` are the parameters of a model of this configuration.
 void expect_model_names(const TransformerConfig& config, const std::vector<NamedTensor>& weights,
@@ -92,9 +94,10 @@ std::vector<Tensor> from_hugging_face(const HuggingFaceTensor& item, const Tenso
 
 // ---- sizes --------------------------------------------------------------------------------------
 
-// The text of config.json. Byte tokens need no tokenizer and have no token that begins or ends a
-// text.
-std::string hugging_face_config(const TransformerConfig& config);
+// The text of config.json. `came_in` is the text of the one that the model came with: all of its
+// entries go out again but for those that say what is different now. Without one the tokens are
+// bytes, and none of them begins or ends a text.
+std::string hugging_face_config(const TransformerConfig& config, const std::string& came_in = "");
 
 // The sizes that the text of a config.json describes; `source` names it in errors. Weights stored
 // in 16 bits with 5 of exponent (float16) are held in f32.

@@ -10,7 +10,7 @@
 // first, so that every tensor is aligned to its own type. Cost: a file is as large as its tensors
 // plus about 100 bytes for each; reading and writing go tensor by tensor and hold no second copy of
 // the file. Contract: a file that breaks a rule is refused whole, with what is wrong and where.
-// Nothing is loaded.
+// Nothing is loaded. A tensor of a type that is none of ours is refused only when it is asked for.
 //
 // Large models are split over several files of a folder. An index says which tensor is in which
 // file:
@@ -68,7 +68,8 @@ class SafetensorsFile {
   struct Entry {
     DType dtype;
     Shape shape;
-    int64_t begin, end;  // bytes of the data, from the end of the header
+    int64_t begin, end;        // bytes of the data, from the end of the header
+    std::string foreign_type;  // in place of dtype: the name of a type that is none of ours
   };
 
   explicit SafetensorsFile(const std::string& path, Where where = Where::current());
@@ -79,6 +80,8 @@ class SafetensorsFile {
   const Metadata& metadata() const { return metadata_; }
   std::string name() const;
 
+  // Errors: no tensor has this name; its type is none of ours.
+  const Entry& entry(const std::string& name, Where where = Where::current()) const;
   Tensor read(const std::string& name, Where where = Where::current());
 
  private:
@@ -103,8 +106,8 @@ class WeightsFolder {
 
   // Every tensor, and the file it is in.
   const std::map<std::string, SafetensorsFile*>& tensors() const { return tensors_; }
-  const Entry& entry(const std::string& name) const {
-    return tensors_.at(name)->entries().at(name);
+  const Entry& entry(const std::string& name, Where where = Where::current()) const {
+    return tensors_.at(name)->entry(name, where);
   }
   Tensor read(const std::string& name, Where where = Where::current()) const {
     return tensors_.at(name)->read(name, where);

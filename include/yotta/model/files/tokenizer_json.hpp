@@ -29,10 +29,6 @@ inline constexpr const char* tokenizer_file = "tokenizer.json";
 // Whether something in a folder has that name.
 bool has_tokenizer(const std::string& folder);
 
-// The text of the tokenizer.json in a folder; nothing if there is none.
-std::optional<std::string> read_tokenizer(const std::string& folder,
-                                          Where where = Where::current());
-
 // The tokenizer that a tokenizer.json describes, for a model of `vocabulary` tokens. `source` names
 // it in errors.
 Tokenizer parse_tokenizer(const std::string& text, const std::string& source, int64_t vocabulary,

@@ -3,6 +3,8 @@
 
 #include "yotta/model/text.hpp"
 
+#include <iconv.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -75,34 +77,83 @@ inline std::vector<std::filesystem::path> files_below(const std::filesystem::pat
   return found;
 }
 
-inline Text read_folder(const std::filesystem::path& folder, Where where) {
+inline bool is_utf8(std::string_view bytes) { return first_invalid_utf8(bytes) == bytes.size(); }
+
+// The same text in UTF-8.
+inline std::string to_utf8(std::string bytes, const std::string& encoding, const std::string& path,
+                           Where where) {
+  const iconv_t conversion = iconv_open("UTF-8", encoding.c_str());
+  if (conversion == reinterpret_cast<iconv_t>(-1))
+    fail(where, "no encoding is called '{}'; `iconv -l` lists them", printable(encoding));
+  std::string text(4 * bytes.size() + 4, ' ');  // a character has 4 bytes at most
+  char *from = bytes.data(), *to = text.data();
+  size_t from_left = bytes.size(), to_left = text.size();
+  const bool is_whole =
+      iconv(conversion, &from, &from_left, &to, &to_left) != static_cast<size_t>(-1);
+  iconv_close(conversion);
+  if (!is_whole)
+    fail(where, "{} is neither UTF-8 nor {}: byte {} is 0x{:02x}", path, encoding,
+         bytes.size() - from_left, static_cast<unsigned char>(*from));
+  text.resize(text.size() - to_left);
+  return text;
+}
+
+// Throws if texts of a folder are not UTF-8: a run on the others alone would be another run.
+inline void expect_no_others(const std::string& folder, const std::vector<std::string>& others,
+                             int64_t their_bytes, Where where) {
+  if (others.empty()) return;
+  std::string names = others[0];
+  for (size_t i = 1; i < std::min<size_t>(3, others.size()); ++i) names += ", " + others[i];
+  if (others.size() > 3) names += fmt::format(" and {} more", others.size() - 3);
+  fail(where,
+       "{}: {} of its files, {} bytes, are text that is not UTF-8 ({}); say what it is, for "
+       "example --encoding latin1, or take them out",
+       folder, others.size(), their_bytes, names);
+}
+
+inline Text read_folder(const std::filesystem::path& folder, const std::string& encoding,
+                        Where where) {
   Text text;
+  std::vector<std::string> others;
+  int64_t their_bytes = 0;
   for (const std::filesystem::path& path : files_below(folder, text.skipped, where)) {
-    const std::string bytes = read_file(path, where);
-    const bool usable =
-        !bytes.empty() && !is_binary(bytes) && first_invalid_utf8(bytes) == bytes.size();
-    (usable ? text.files : text.skipped) += 1;
-    if (usable) text.bytes += bytes;
+    std::string bytes = read_file(path, where);
+    if (bytes.empty() || is_binary(bytes)) {
+      text.skipped += 1;
+      text.skipped_bytes += std::ssize(bytes);
+      continue;
+    }
+    if (!is_utf8(bytes) && encoding.empty()) {
+      others.push_back(path.lexically_relative(folder).string());
+      their_bytes += std::ssize(bytes);
+      continue;
+    }
+    text.files += 1;
+    text.bytes += is_utf8(bytes) ? bytes : to_utf8(bytes, encoding, path.string(), where);
   }
+  expect_no_others(folder.string(), others, their_bytes, where);
   if (text.files == 0)
-    fail(where, "{}: no text in this folder ({} files were hidden, empty or not UTF-8)",
+    fail(where, "{}: no text in this folder ({} files were hidden, empty or binary)",
          folder.string(), text.skipped);
   return text;
 }
 }  // namespace detail
 
-YOTTA_INLINE Text read_text(const std::string& path, Where where) {
+YOTTA_INLINE Text read_text(const std::string& path, const std::string& encoding, Where where) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return detail::read_folder(path, where);
-  Text text{read_file(path, where), 1, 0};
+  if (std::filesystem::is_directory(path, error)) return detail::read_folder(path, encoding, where);
+  Text text{.bytes = read_file(path, where), .files = 1};
   if (text.bytes.empty())
     fail(where, "{} is empty; give a UTF-8 text of a few thousand characters", path);
   if (is_binary(text.bytes))
     fail(where, "{} is binary (byte {} is zero); give a UTF-8 text", path, text.bytes.find('\0'));
-  if (const size_t bad = first_invalid_utf8(text.bytes); bad < text.bytes.size())
+  const size_t bad = first_invalid_utf8(text.bytes);
+  if (bad == text.bytes.size()) return text;
+  if (encoding.empty())
     fail(where,
-         "{} is not UTF-8: byte {} is 0x{:02x}; convert it, for example with iconv -f latin1", path,
-         bad, static_cast<unsigned char>(text.bytes[bad]));
+         "{} is not UTF-8: byte {} is 0x{:02x}; say what it is, for example --encoding latin1",
+         path, bad, static_cast<unsigned char>(text.bytes[bad]));
+  text.bytes = detail::to_utf8(text.bytes, encoding, path, where);
   return text;
 }
 
@@ -113,10 +164,11 @@ YOTTA_INLINE Text course_text(const std::string& root, Where where) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error))
       continue;
-    const Text text = read_text(path, where);
+    const Text text = read_text(path, "", where);
     all.bytes += text.bytes;
     all.files += text.files;
     all.skipped += text.skipped;
+    all.skipped_bytes += text.skipped_bytes;
   }
   return all;
 }

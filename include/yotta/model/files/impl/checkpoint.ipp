@@ -123,8 +123,9 @@ YOTTA_INLINE void expect_savable(const std::string& folder, Where where) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) fail(where, "{} cannot be made: {}", folder, error.message());
-  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors",
-                           "training_state.json", "training_state.safetensors", commit_list})
+  for (const char* name : kept_files) expect_plain(folder + "/" + name, where);
+  for (const char* name :
+       {"model.safetensors", "training_state.json", "training_state.safetensors", commit_list})
     expect_plain(folder + "/" + name, where);
   finish_commit(folder, where);
   expect_writable(folder + "/checkpoint", where);
@@ -139,10 +140,20 @@ YOTTA_INLINE std::shared_ptr<FolderLock> lock_for_saving(const std::string& fold
   return lock;
 }
 
+YOTTA_INLINE KeptFiles read_kept_files(const std::string& folder, Where where) {
+  KeptFiles kept;
+  for (const char* name : kept_files) {
+    const std::string path = folder + "/" + name;
+    std::error_code error;  // what stands in the way is named when it is read
+    if (std::filesystem::exists(saved_path(path), error) || error)
+      kept[name] = read_json_text(path, where);
+  }
+  return kept;
+}
+
 YOTTA_INLINE void save_checkpoint(const std::string& folder, const TransformerConfig& config,
                                   const std::vector<NamedTensor>& weights,
-                                  const TrainingState* state, const std::string& tokenizer,
-                                  Where where) {
+                                  const TrainingState* state, const KeptFiles& kept, Where where) {
   expect_model_names(config, weights, where);
   expect_savable(folder, where);
   Metadata metadata{{"format", "pt"}};  // transformers asks for this
@@ -155,8 +166,9 @@ YOTTA_INLINE void save_checkpoint(const std::string& folder, const TransformerCo
   const auto add_tensors = [&](const char* name, const std::vector<NamedTensor>& tensors) {
     write_safetensors(files.emplace_back(folder + "/" + name, where), tensors, metadata, where);
   };
-  add_text("config.json", hugging_face_config(config));
-  if (!tokenizer.empty()) add_text("tokenizer.json", tokenizer);
+  KeptFiles texts = kept;
+  texts["config.json"] = hugging_face_config(config, texts["config.json"]);
+  for (const auto& [name, text] : texts) add_text(name.c_str(), text);
   add_tensors("model.safetensors", detail::hugging_face_weights(config, weights));
   if (state != nullptr) {
     add_text("training_state.json", training_state_json(*state));
@@ -204,26 +216,53 @@ YOTTA_INLINE void expect_same_model(const std::string& source, const Transformer
 }
 
 namespace detail {
-// The name of a tensor in a folder: GPT-2's first checkpoints leave out "transformer.".
-inline std::string name_in(const WeightsFolder& files, const std::string& name) {
+// The name of a tensor in a folder. GPT-2's first checkpoints leave out "transformer."; a tied
+// token table may be there as the output matrix alone.
+inline std::string name_in(const WeightsFolder& files, const HuggingFaceTensor& item, bool tied) {
   const std::string_view prefix = "transformer.";
-  const std::string bare = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-  return !files.tensors().contains(name) && files.tensors().contains(bare) ? bare : name;
+  const std::string& name = item.name;
+  std::vector<std::string> names = {name};
+  if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+  if (tied && item.parts[0] == "embedding.token.weight") names.push_back(hugging_face_head);
+  for (const std::string& each : names)
+    if (files.tensors().contains(each)) return each;
+  return name;
+}
+
+// A tied model has one matrix. If the folder has two, they must be the same.
+inline void expect_tied(const std::string& folder, const WeightsFolder& files,
+                        const std::string& table, Where where) {
+  if (!files.tensors().contains(hugging_face_head) || table == hugging_face_head) return;
+  const Tensor a = files.read(table, where), b = files.read(hugging_face_head, where);
+  bool same = a.shape() == b.shape();
+  for (int64_t r = 0; same && r < a.dim(0); ++r)
+    same = a.rows(r, r + 1).values() == b.rows(r, r + 1).values();
+  if (!same)
+    fail(where,
+         "{}: its config.json ties the output matrix to the token table, and its '{}' and '{}' "
+         "differ; set tie_word_embeddings to false there to load both, or take '{}' out of the "
+         "file",
+         folder, table, hugging_face_head, hugging_face_head);
 }
 
 inline void expect_tensor_names(const std::string& source, const WeightsFolder& files,
                                 const TransformerConfig& config, Where where) {
   std::vector<std::string> expected, found;
   for (const HuggingFaceTensor& item : hugging_face_tensors(config))
-    expected.push_back(name_in(files, item.name));
-  for (const auto& [name, file] : files.tensors())
-    if (!is_ignored_tensor(name, config)) found.push_back(name);
+    expected.push_back(name_in(files, item, config.tied));
+  if (config.tied) expect_tied(source, files, expected[0], where);
+  for (const auto& [name, file] : files.tensors()) {
+    const bool second = config.tied && name == hugging_face_head && name != expected[0];
+    if (!is_buffer(name) && !second) found.push_back(name);
+  }
   expect_same_names(source, expected, found, where);
 }
 }  // namespace detail
 
-YOTTA_INLINE void load_weights(const std::string& folder, const TransformerConfig& config,
-                               const std::vector<NamedTensor>& weights, Where where) {
+YOTTA_INLINE std::vector<std::string> load_weights(const std::string& folder,
+                                                   const TransformerConfig& config,
+                                                   const std::vector<NamedTensor>& weights,
+                                                   Where where) {
   expect_model_names(config, weights, where);
   expect_same_model(folder, load_config(folder, where), config, where);
   const WeightsFolder files(folder, where);
@@ -233,8 +272,8 @@ YOTTA_INLINE void load_weights(const std::string& folder, const TransformerConfi
   std::vector<NamedTensor> loaded;
   for (const HuggingFaceTensor& item : hugging_face_tensors(config)) {
     const std::vector<Tensor> parts = find_parts(item, weights);
-    const std::string name = detail::name_in(files, item.name);
-    const WeightsFolder::Entry& entry = files.entry(name);
+    const std::string name = detail::name_in(files, item, config.tied);
+    const WeightsFolder::Entry& entry = files.entry(name, where);
     expect_loadable(folder, name, hugging_face_shape(item, parts), parts[0].dtype(), entry.shape,
                     entry.dtype, where);
     const Tensor whole = files.read(name, where);
@@ -243,6 +282,10 @@ YOTTA_INLINE void load_weights(const std::string& folder, const TransformerConfi
     for (size_t i = 0; i < parts.size(); ++i) loaded.push_back({item.parts[i], values[i]});
   }
   assign_all(weights, loaded, folder, where);
+  std::vector<std::string> buffers;
+  for (const auto& [name, file] : files.tensors())
+    if (is_buffer(name)) buffers.push_back(name);
+  return buffers;
 }
 
 YOTTA_INLINE TrainingState load_training_state(const std::string& folder, Where where) {

@@ -88,13 +88,13 @@ YOTTA_INLINE std::vector<HuggingFaceTensor> hugging_face_tensors(const Transform
   }
   all.push_back({body + (gpt2 ? "ln_f.weight" : "norm.weight"), {"norm.weight"}});
   if (gpt2) all.push_back({body + "ln_f.bias", {"norm.bias"}});
-  if (!config.tied) all.push_back({"lm_head.weight", {"head.weight"}});
+  if (!config.tied) all.push_back({hugging_face_head, {"head.weight"}});
   return all;
 }
 
-YOTTA_INLINE bool is_ignored_tensor(const std::string& name, const TransformerConfig& config) {
+YOTTA_INLINE bool is_buffer(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
-         name.ends_with(".rotary_emb.inv_freq") || (config.tied && name == "lm_head.weight");
+         name.ends_with("rotary_emb.inv_freq");
 }
 
 YOTTA_INLINE void expect_model_names(const TransformerConfig& config,
@@ -235,19 +235,39 @@ inline void make_mixtral(nlohmann::json& entries, const MixtureConfig& m) {
   entries.erase("attention_bias");
   entries.erase("mlp_bias");
 }
-}  // namespace detail
 
-YOTTA_INLINE std::string hugging_face_config(const TransformerConfig& config) {
-  expect_hugging_face(config);
-  nlohmann::json entries = config.dialect == Dialect::gpt2 ? detail::gpt2_entries(config)
-                                                           : detail::llama_entries(config);
-  if (config.mixture.experts > 0) detail::make_mixtral(entries, config.mixture);
+// All entries but the type of the weights and the special tokens.
+inline nlohmann::json model_entries(const TransformerConfig& config) {
+  nlohmann::json entries =
+      config.dialect == Dialect::gpt2 ? gpt2_entries(config) : llama_entries(config);
+  if (config.mixture.experts > 0) make_mixtral(entries, config.mixture);
   entries["vocab_size"] = config.vocabulary;
   entries["tie_word_embeddings"] = config.tied;
   entries["initializer_range"] = config.deviation;
-  entries["torch_dtype"] = detail::torch_name(config.dtype);
-  entries["bos_token_id"] = nullptr;
-  entries["eos_token_id"] = nullptr;
+  return entries;
+}
+
+// `came_in` with the entries of `now` that are not what was read from it.
+inline nlohmann::json changed_entries(const std::string& came_in, const nlohmann::json& now) {
+  const nlohmann::json before =
+      model_entries(parse_hugging_face_config(came_in, "the config.json that the model came with"));
+  nlohmann::json entries = parse_json(came_in);
+  for (const auto& [key, value] : now.items())
+    if (!before.contains(key) || before.at(key) != value) entries[key] = value;
+  return entries;
+}
+}  // namespace detail
+
+YOTTA_INLINE std::string hugging_face_config(const TransformerConfig& config,
+                                             const std::string& came_in) {
+  expect_hugging_face(config);
+  nlohmann::json entries = detail::model_entries(config);
+  if (came_in.empty())
+    entries.update({{"bos_token_id", nullptr}, {"eos_token_id", nullptr}});
+  else
+    entries = detail::changed_entries(came_in, entries);
+  const char* const type = entries.contains("dtype") ? "dtype" : "torch_dtype";
+  entries[type] = detail::torch_name(config.dtype);
   return entries.dump(2) + "\n";
 }
 

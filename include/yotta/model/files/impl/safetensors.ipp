@@ -160,20 +160,16 @@ class SafetensorsHeader {
       corrupt(where, "tensor '{}' has no dtype", name);
     const std::string type = item.at("dtype").get<std::string>();
     const std::optional<DType> dtype = safetensors_dtype(type);
-    if (!dtype)
-      fail(where,
-           "{}: tensor '{}' is of type {}, which is not one of F64 F32 BF16 F16 I64 I32 "
-           "F8_E4M3 F8_E5M2 U8; convert the file",
-           file_.name(), name, visible(type));
     Shape shape = sizes(name, item, "shape", where);
     const Shape offsets = sizes(name, item, "data_offsets", where);
     if (offsets.size() != 2 || offsets[0] > offsets[1])
       corrupt(where, "data_offsets of '{}' are {}", name, str(offsets));
+    if (!dtype) return {DType::u8, std::move(shape), offsets[0], offsets[1], visible(type)};
     const int64_t bytes = checked_bytes(name, shape, *dtype, where);
     if (bytes != offsets[1] - offsets[0])
       corrupt(where, "'{}' is {} {}, which is {} bytes, but has {}", name, str(shape), type, bytes,
               offsets[1] - offsets[0]);
-    return {*dtype, std::move(shape), offsets[0], offsets[1]};
+    return {*dtype, std::move(shape), offsets[0], offsets[1], ""};
   }
 
   // A list of sizes of a tensor's entry, none negative.
@@ -237,12 +233,22 @@ YOTTA_INLINE SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = defa
 
 YOTTA_INLINE std::string SafetensorsFile::name() const { return file_->name(); }
 
-YOTTA_INLINE Tensor SafetensorsFile::read(const std::string& name, Where where) {
+YOTTA_INLINE const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name,
+                                                                  Where where) const {
   const auto found = entries_.find(name);
   if (found == entries_.end())
     fail(where, "{} holds {} tensors, and none is called '{}'", file_->name(), entries_.size(),
          name);
-  const Entry& entry = found->second;
+  if (!found->second.foreign_type.empty())
+    fail(where,
+         "{}: tensor '{}' is of type {}, which is not one of F64 F32 BF16 F16 I64 I32 F8_E4M3 "
+         "F8_E5M2 U8; convert the file",
+         file_->name(), name, found->second.foreign_type);
+  return found->second;
+}
+
+YOTTA_INLINE Tensor SafetensorsFile::read(const std::string& name, Where where) {
+  const Entry& entry = this->entry(name, where);
   Tensor value = Tensor::empty(entry.shape, entry.dtype, where);
   if (value.device() == Device::cpu)
     file_->read(data_begin_ + entry.begin, value.raw(), value.nbytes(), where);

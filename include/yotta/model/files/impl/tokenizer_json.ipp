@@ -349,11 +349,6 @@ YOTTA_INLINE bool has_tokenizer(const std::string& folder) {
   return !error && kind != std::filesystem::file_type::not_found;
 }
 
-YOTTA_INLINE std::optional<std::string> read_tokenizer(const std::string& folder, Where where) {
-  if (!has_tokenizer(folder)) return std::nullopt;
-  return read_json_text(std::filesystem::path(folder) / tokenizer_file, where);
-}
-
 YOTTA_INLINE Tokenizer parse_tokenizer(const std::string& text, const std::string& source,
                                        int64_t vocabulary, Where where) {
   try {
