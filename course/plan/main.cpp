@@ -20,7 +20,7 @@ namespace {
 
 struct Arguments {
   std::string model = "llama3-8b", cluster = "h100x64", tokens = "4M", critical, dtype = "bf16";
-  int64_t sequence = 8192;
+  int64_t sequence = 0;
   double reserve = 0;
   int confirm = 3, best = 10, losers = 12;
   std::string svg, json, calibrate;
@@ -35,7 +35,8 @@ void add_request_options(Options& to, Arguments& a) {
   to.add("--cluster", a.cluster, "a chip and how many, as h100x64; llama3-24k; or a .json file",
          not_empty());
   to.add("--tokens", a.tokens, "of a batch, over all chips; 16M is 16 x 2^20", not_empty());
-  to.add("--seq", a.sequence, "tokens in a sequence", at_least(1));
+  to.add("--seq", a.sequence, "tokens in a sequence; 0: the model's own, 8192 at most",
+         at_least(0));
   to.add("--dtype", a.dtype, "of weights and activations", one_of({"bf16", "f32"}));
   to.add("--critical-batch", a.critical,
          "tokens from which larger batches no longer help: the batch is at most as large",
@@ -64,7 +65,7 @@ PlanRequest request_of(const Arguments& a) {
   request.config.dropout = request.config.attention_dropout = 0;
   request.config.attention = AttentionKind::blockwise;
   request.cluster = cluster_from(a.cluster);
-  request.sequence = a.sequence;
+  request.sequence = a.sequence > 0 ? a.sequence : std::min<int64_t>(8192, request.config.context);
   request.tokens = parse_count("--tokens", a.tokens);
   request.reserve = 1e9 * a.reserve;
   if (!a.critical.empty()) request.critical_batch = parse_count("--critical-batch", a.critical);

@@ -13,6 +13,7 @@
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/files/json.hpp"
 #include "yotta/model/files/hugging_face.hpp"
+#include "yotta/plan/step_estimate.hpp"
 
 namespace yotta {
 
@@ -64,6 +65,10 @@ TransformerConfig model_from(const std::string& text) {
 namespace {
 
 using Row = std::map<std::string, std::string>;
+struct LoggedRun {
+  Row row;
+  std::string place;  // "log.csv, line 3"
+};
 
 // Of a table. A log has more keys than these.
 constexpr std::array<const char*, 18> columns = {
@@ -71,7 +76,7 @@ constexpr std::array<const char*, 18> columns = {
     "microbatches", "schedule", "chunks", "zero",     "recomputed", "recompute",
     "tp_kind",      "cp_kind",  "batch",  "sequence", "dtype",      "step_seconds"};
 
-std::vector<Row> rows_of_json(const std::string& text, const std::string& path) {
+std::vector<LoggedRun> runs_of_json(const std::string& text, const std::string& path) {
   nlohmann::json json;
   try {
     json = parse_json(text);
@@ -79,17 +84,19 @@ std::vector<Row> rows_of_json(const std::string& text, const std::string& path) 
     fail(Where::current(), "--calibrate {}: {}", path, problem.what());
   }
   if (json.is_object()) json = nlohmann::json::array({json});
-  std::vector<Row> rows;
+  std::vector<LoggedRun> runs;
   for (const auto& each : json) {
     if (!each.is_object())
       fail(Where::current(), "--calibrate {}: expected an object for each run, not {}", path,
            json_excerpt(each));
-    Row& row = rows.emplace_back();
+    LoggedRun& run = runs.emplace_back();
+    run.place = json.size() == 1 ? path : fmt::format("{}, run {}", path, runs.size());
+    Row& row = run.row;
     for (const auto& [key, value] : each.items())
       if (value.is_string() || value.is_number())
         row[key] = value.is_string() ? value.get<std::string>() : value.dump();
   }
-  return rows;
+  return runs;
 }
 
 std::vector<std::string> cells(const std::string& line) {
@@ -102,7 +109,7 @@ std::vector<std::string> cells(const std::string& line) {
   return all;
 }
 
-std::vector<Row> rows_of_table(const std::string& text, const std::string& path) {
+std::vector<LoggedRun> runs_of_table(const std::string& text, const std::string& path) {
   std::istringstream stream(text);
   std::string line;
   std::getline(stream, line);
@@ -111,17 +118,18 @@ std::vector<Row> rows_of_table(const std::string& text, const std::string& path)
     if (std::find(columns.begin(), columns.end(), name) == columns.end())
       fail(Where::current(), "--calibrate {}: no column is called '{}'; known are {}", path, name,
            fmt::join(columns, ", "));
-  std::vector<Row> rows;
-  while (std::getline(stream, line)) {
+  std::vector<LoggedRun> runs;
+  for (int number = 2; std::getline(stream, line); ++number) {
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const std::vector<std::string> values = cells(line);
+    LoggedRun& run = runs.emplace_back();
+    run.place = fmt::format("{}, line {}", path, number);
     if (values.size() != names.size())
-      fail(Where::current(), "--calibrate {}: '{}' has {} columns, and the first line names {}",
-           path, line, values.size(), names.size());
-    Row& row = rows.emplace_back();
-    for (size_t i = 0; i < names.size(); ++i) row[names[i]] = values[i];
+      fail(Where::current(), "--calibrate {}: it has {} columns, and the first line names {}",
+           run.place, values.size(), names.size());
+    for (size_t i = 0; i < names.size(); ++i) run.row[names[i]] = values[i];
   }
-  return rows;
+  return runs;
 }
 
 // The values of a row, by name and with defaults.
@@ -219,6 +227,17 @@ bool names_model(const RowReader& row, const PlanRequest& request, const std::st
   return logged != 0;
 }
 
+// A cluster may be slower than planned, but not that much: then the number means something else.
+void expect_likely(double measured, double predicted, const std::string& path) {
+  constexpr double most = 20;
+  const double factor = measured / predicted;
+  if (factor <= most && factor >= 1 / most) return;
+  fail(Where::current(),
+       "--calibrate {}: step_seconds is {:g}, and {:g} is predicted, {:.0f} times {}: is it in "
+       "seconds, and are the layout, the model and the cluster those of the run?",
+       path, measured, predicted, std::max(factor, 1 / factor), factor > 1 ? "less" : "more");
+}
+
 MeasuredStep step_of_row(const RowReader& row, const PlanRequest& request,
                          const std::string& path) {
   PlanRequest of_row = request;
@@ -236,23 +255,36 @@ MeasuredStep step_of_row(const RowReader& row, const PlanRequest& request,
          request.cluster.size());
   const DescribedStep step = described(of_row, layout);
   expect_layout(step.config, step.shape, step.batch, step.options);
+  expect_likely(seconds, estimate_step(request.cluster, step).seconds, path);
   return {step, seconds};
+}
+
+// The same line twice would count twice.
+void expect_once(const std::vector<LoggedRun>& runs) {
+  std::map<Row, std::string> known;
+  for (const LoggedRun& run : runs) {
+    const auto [first, is_new] = known.try_emplace(run.row, run.place);
+    if (!is_new)
+      fail(Where::current(), "--calibrate {}: the same run stands in {}; leave one of them out",
+           run.place, first->second);
+  }
 }
 
 }  // namespace
 
 MeasuredSteps measured_steps(const std::string& path, const PlanRequest& request) {
-  const std::string text = read_file(path);
+  std::string text = read_file(path);
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
   const size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != text.npos && (text[first] == '{' || text[first] == '[');
   MeasuredSteps measured;
-  const std::vector<Row> rows = is_json ? rows_of_json(text, path) : rows_of_table(text, path);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const std::string place = rows.size() == 1 ? path : fmt::format("{}, run {}", path, i + 1);
-    const RowReader reader(rows[i], place);
-    expect_dtype(reader, request, place);
-    measured.names_model = names_model(reader, request, place) && measured.names_model;
-    measured.steps.push_back(step_of_row(reader, request, place));
+  const auto runs = is_json ? runs_of_json(text, path) : runs_of_table(text, path);
+  expect_once(runs);
+  for (const LoggedRun& run : runs) {
+    const RowReader reader(run.row, run.place);
+    expect_dtype(reader, request, run.place);
+    measured.names_model = names_model(reader, request, run.place) && measured.names_model;
+    measured.steps.push_back(step_of_row(reader, request, run.place));
   }
   if (measured.steps.empty()) fail(Where::current(), "--calibrate {}: there is no run in it", path);
   return measured;

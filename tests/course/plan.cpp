@@ -109,6 +109,8 @@ TEST_CASE("other chips have H100's kernels, and the plan says so; one sequence i
       plan("--model gpt2 --cluster b200x1 --tokens 1K --seq 1024 --confirm 0 --losers 0");
   CHECK(has(found.text, "No kernels were measured on b200"));
   CHECK(has(found.text, "1 sequence of 1024 tokens"));
+  CHECK(has(plan("--model gpt2 --cluster h100x1 --tokens 2K --confirm 0 --losers 0").text,
+            "2 sequences of 1024 tokens"));  // its own length
 }
 
 TEST_CASE("a critical batch limits the batch; a log calibrates") {
@@ -136,12 +138,17 @@ TEST_CASE("a critical batch limits the batch; a log calibrates") {
 TEST_CASE("rows that no run can have calibrate nothing") {
   const TemporaryFolder folder;
   const std::string log = folder.path() / "steps.csv";
-  for (const auto& [row, words] : {std::pair{"0,8,plain,5", "tp is 0, expected a whole number"},
-                                   {"1,8,banana,5", "tp_kind is 'banana', expected one of plain"},
-                                   {"8,8,sp,5", "64 ranks, and h100x8 has 8 chips"},
-                                   {"1,8,plain,inf", "step_seconds is inf, expected 1e-9 to 1e9"},
-                                   {"1,8,plain,0", "step_seconds is 0, expected"}}) {
-    std::ofstream(log) << "tp,fsdp,tp_kind,step_seconds\n" << row << "\n";
+  for (const auto& [row, words] :
+       {std::pair{"0,8,plain,5", "tp is 0, expected a whole number"},
+        {"1,8,banana,5", "tp_kind is 'banana', expected one of plain"},
+        {"8,8,sp,5", "line 2: tp 8 x fsdp 8 are 64 ranks, and h100x8 has 8 chips"},
+        {"1,8,plain,inf", "step_seconds is inf, expected 1e-9 to 1e9"},
+        {"1,8,plain,0", "step_seconds is 0, expected"},
+        {"1,8,plain,-5", "step_seconds is -5, expected"},
+        {"1,8,plain,5000", "times less: is it in seconds"},
+        {"1,8,plain,5e-3", "times more: is it in seconds"},
+        {"\n1,8,plain,5\n1,8,plain,5", "steps.csv, line 4: the same run stands in "}}) {
+    std::ofstream(log) << "\xEF\xBB\xBFtp,fsdp,tp_kind,step_seconds\n" << row << "\n";
     const Outcome found = plan(small + "--confirm 0 --calibrate " + log);
     CAPTURE(found.text);
     CHECK(found.status == 1);
@@ -190,6 +197,7 @@ TEST_CASE("wrong input is named") {
       {"--model llama9", "known are gpt2, llama3-405b, llama3-70b, llama3-8b, mixtral"},
       {"--tokens 4X", "--tokens 4X: give a whole number above 0, as 8192, 512K, 16M or 1G"},
       {"--tokens 100", "has no sequence of 8192 tokens"},
+      {"--model gpt2 --seq 2048", "2048 tokens for a model that has learned 1024 positions"},
       {"--cluster v5px64", "is a torus"},
       {"--cluster foo", "'foo' is not a machine"},
       {"--critical-batch 100", "a critical batch of 100 tokens has no sequence of 8192 tokens"},

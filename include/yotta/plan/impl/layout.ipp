@@ -44,6 +44,11 @@ YOTTA_INLINE void PlanRequest::check(Where where) const {
          most_planned_parameters);
   if (sequence > most_planned_sequence)
     fail(where, "a sequence of {} tokens: plans are for up to {}", sequence, most_planned_sequence);
+  if (config.dialect == Dialect::gpt2 && sequence > config.context)
+    fail(where,
+         "a sequence of {} tokens for a model that has learned {} positions: give {} tokens at "
+         "most, or the config.json of a longer model",
+         sequence, config.context, config.context);
   if (!(reserve >= 0 && reserve < cluster.chip.memory))
     fail(where, "{:.3g} GB of a chip are to stay free, and it has {:.3g} GB", reserve / 1e9,
          cluster.chip.memory / 1e9);
