@@ -210,12 +210,8 @@ int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   if (!self.problem.empty()) throw Error(Error::Verbatim{}, Where::current(), self.problem);
   const char* const without_gpus = self.launch && self.by_tcp() ? "tcp" : "mpi";
   if (self.comm == "auto" && self.launch) self.comm = why_not.empty() ? "nccl" : without_gpus;
-  if (self.comm == "nccl" && !why_not.empty()) {
-    self.comm = self.launch ? without_gpus : "threads";
-    if (!console::muted())
-      fmt::print(stderr, "--comm nccl: {}; the ranks are {} instead\n", why_not,
-                 self.launch ? "processes without GPUs" : "threads");
-  }
+  if (self.comm == "nccl" && !why_not.empty())
+    fail(Where::current(), "--comm nccl: {}; threads, mpi and tcp do without GPUs", why_not);
   if (!self.link.empty()) {
     parse_link(self.link);
     if (self.comm != "tcp") fail(Where::current(), "--link slows down --comm tcp alone; add that");

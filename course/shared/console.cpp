@@ -36,6 +36,22 @@ size_t display_width(std::string_view text) {
 bool is_numeric(std::string_view text) {
   return !text.empty() && std::string_view("0123456789+-").find(text[0]) != std::string_view::npos;
 }
+
+// Places in our own sources where an error was found tell nothing to who runs a program:
+// "main.cpp:7: rank 0 failed: training.cpp:41: why" is "rank 0 failed: why".
+std::string without_place(std::string_view text) {
+  if (const size_t failed = text.find(" failed: "); failed < 12 && text.starts_with("rank "))
+    return std::string(text.substr(0, failed + 9)) + without_place(text.substr(failed + 9));
+  const size_t end = text.find(": ");
+  if (end == text.npos) return std::string(text);
+  const std::string_view place = text.substr(0, end), file = place.substr(0, place.rfind(':'));
+  const size_t digits = place.find_last_not_of("0123456789");
+  const bool is_place =
+      file.size() < place.size() && digits == file.size() &&
+      (file.ends_with(".cpp") || file.ends_with(".hpp") || file.ends_with(".ipp")) &&
+      file.find(' ') == file.npos;
+  return is_place ? without_place(text.substr(end + 2)) : std::string(text);
+}
 }  // namespace
 
 bool& muted() { return is_muted; }
@@ -56,7 +72,8 @@ std::string paint(Color color, std::string_view text, std::FILE* stream) {
 
 void error(std::string_view text) {
   std::fflush(stdout);
-  if (!muted()) fmt::print(stderr, "{} {}\n", paint(Color::red, "error:", stderr), text);
+  if (!muted())
+    fmt::print(stderr, "{} {}\n", paint(Color::red, "error:", stderr), without_place(text));
 }
 
 void expect_printed() {

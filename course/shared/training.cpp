@@ -270,7 +270,7 @@ class Run {
     for (int64_t step = first; step < last && !stops; ++step) {
       context().ledger.reset();
       if (diloco_) come_and_go(step);
-      take_step(trainer, step, on_step);
+      if (!went_well(trainer, step, on_step)) break;
       if (diloco_)
         meet_workers(step);
       else if (ema_)
@@ -435,6 +435,13 @@ class Run {
     if (state.seed != plan_.model.seed)
       fail(Where::current(), "{} was trained with --seed {}, not {}; resume with the same seed",
            plan_.resume, state.seed, plan_.model.seed);
+    const auto rule = state.options.find("optimizer");  // runs of AdamW do not name it
+    if (const std::string saved = rule == state.options.end() ? "adamw" : rule->second;
+        saved != plan_.optimizer)
+      fail(Where::current(),
+           "{} was trained with --optimizer {}, not {}; resume with the same, or start a new run "
+           "from its weights with --load",
+           plan_.resume, saved, plan_.optimizer);
     expect_same_options(state, options_);
     if (state.step > plan_.steps || state.optimizer_steps != state.step)
       fail(Where::current(),
@@ -498,6 +505,23 @@ class Run {
     return {mine.begin, mine.end, of_worker.end - of_worker.begin};
   }
 
+  // False if the run has diverged in this step: all ranks know it, and the weights are those of the
+  // step before, which are kept. Workers of DiLoCo diverge on their own, and members of a run that
+  // goes on when ranks die have snapshots.
+  bool went_well(Trainer& trainer, int64_t step,
+                 const std::function<void(const StepFigures&)>& on_step) {
+    try {
+      take_step(trainer, step, on_step);
+      return true;
+    } catch (const TrainingDiverged& error) {
+      if (survivor_ != nullptr || diloco_) throw;
+      if (is_first() || are_processes_) figures_.diverged = error.what();
+    }
+    has_diverged_ = true;
+    save(step);
+    return false;
+  }
+
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
     const ShareOfStep mine = share();
@@ -544,7 +568,7 @@ class Run {
     if (diloco_) average_losses();
     if (is_first()) figures_.loss = losses_;
     gather_figures();
-    if (ema_) validate_average();
+    if (ema_ && !has_diverged_) validate_average();
     const std::unique_ptr<Transformer> whole = whole_model();
     if (!is_first()) return;
     if (survivor_ != nullptr) {
@@ -555,6 +579,7 @@ class Run {
         figures_.dropped_sequences += plan_.batch - each.sequences;
     }
     figures_.parameters = parameter_count(whole->stack());
+    if (has_diverged_) return;  // what they compute may be no number either
     figures_.validation_loss = validate(*whole);
     figures_.sample_after = sample(*whole);
   }
@@ -648,6 +673,7 @@ class Run {
   Batches batches_;
   Communicator worker_;  // the ranks that train one model: all, or those of a worker of DiLoCo
   std::optional<Mesh> mesh_;
+  bool has_diverged_ = false;
   std::vector<std::string> buffers_;     // of the folder that it starts from
   std::vector<NamedTensor> loaded_;      // whole, until the model and its masters have their parts
   std::optional<DeviceScope> building_;  // the model is built on its device

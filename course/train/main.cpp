@@ -363,16 +363,16 @@ void expect_outputs(const Arguments& a) {
   if (!a.live_page.empty()) expect_writable(a.live_page);
 }
 
-// --device cuda, or GPUs of NCCL ranks. Without a GPU the CPU computes, and a line says so.
+// --device cuda, or GPUs of NCCL ranks.
 void settle_device(const CommChoice& comm, Arguments& a) {
   if (comm.has_gpus()) a.plan.device = Device::cuda;  // one for each process, chosen by it
   if (a.device != "cuda" || comm.has_gpus()) return;
   if (comm.wants_processes()) fail(Where::current(), "processes with GPUs are NCCL's: --comm nccl");
   const std::string why_not =
       use_cuda(0, a.matmul == "course" ? MatmulBy::course : MatmulBy::cublas);
-  if (why_not.empty()) a.plan.device = Device::cuda;
   if (!why_not.empty())
-    fmt::print(stderr, "--device cuda: {}; the CPU computes instead\n", why_not);
+    fail(Where::current(), "--device cuda: {}; without the option the CPU computes", why_not);
+  a.plan.device = Device::cuda;
 }
 
 // Beside --load and --resume the folder says what the model is: an option that says otherwise is
@@ -512,6 +512,17 @@ void print_absence(const TrainingPlan& p) {
       p.steps * p.batch);
 }
 
+// Of a run that has diverged: what is left of it.
+void print_last_good(const TrainingPlan& p, const TrainingFigures& f) {
+  const int64_t good = f.first_step + std::ssize(f.loss);
+  if (!f.loss.empty())
+    fmt::print("loss {:.4f} -> {:.4f} in {} steps\n", f.loss.front(), f.loss.back(), f.loss.size());
+  if (p.save.empty())
+    fmt::print("the weights of step {} are lost; --save DIR keeps the last good ones\n", good);
+  else
+    fmt::print("the weights of step {}, the last good ones, are in {}\n", good, p.save);
+}
+
 void print_summary(const Arguments& a, const TrainingFigures& f) {
   const TrainingPlan& p = a.plan;
   const MixtureConfig& mixture = p.model.mixture;
@@ -525,6 +536,7 @@ void print_summary(const Arguments& a, const TrainingFigures& f) {
              console::bytes(static_cast<double>(f.text_bytes)), f.text_files);
   print_left_out(f);
   print_tokens(f);
+  if (!f.diverged.empty()) return print_last_good(p, f);
   if (f.loss.empty())
     return fmt::print("nothing left to do: the run had reached step {}\n", f.first_step);
   fmt::print("loss {:.4f} -> {:.4f} in {} steps; on text it has not seen {:.4f}\n", f.loss.front(),
@@ -610,8 +622,9 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   write_layout(json, a.plan);
   json.set("first_step", f.first_step);
   json.set("loss", f.loss);
-  json.set("validation_loss", f.validation_loss);
-  if (a.plan.ema > 0) json.set("ema_validation_loss", f.ema_validation_loss);
+  if (!f.diverged.empty()) json.set("diverged", f.diverged);
+  if (f.diverged.empty()) json.set("validation_loss", f.validation_loss);
+  if (a.plan.ema > 0 && f.diverged.empty()) json.set("ema_validation_loss", f.ema_validation_loss);
   json.set("tokens_per_second", f.tokens_per_second);
   json.set("step_seconds", f.median_step_seconds);
   json.set("model_flops_per_step", f.model_flops_per_step);
@@ -672,7 +685,7 @@ int main(int argc, char** argv) {
     timelines.finish(trained_steps(arguments.plan, figures));
     if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
     console::expect_printed();
-    return comm.finish("");
+    return comm.finish(figures.diverged);
   } catch (const std::exception& error) {
     return comm.finish(error.what());
   }

@@ -50,6 +50,7 @@ void check_refused(const Words& options, const std::string& words) {
   CHECK_FALSE(ending.too_late);
   CHECK(ending.signal == 0);
   CHECK(contains(ending.output, words));
+  CHECK_FALSE(contains(ending.output, ".cpp:"));  // a place in our own sources
 }
 
 }  // namespace
@@ -464,6 +465,28 @@ TEST_CASE("a prompt is printed as printable text; --zero's help says what it cut
   CHECK(ending.well());
   CHECK(contains(ending.output, "before: a\xC2\xB7[31m"));
   CHECK_FALSE(contains(train({"--help"}).output, "ranks of dp and cp"));
+}
+
+TEST_CASE("a run that diverges keeps the last good weights and its figures") {
+  const TemporaryFolder folder;
+  const std::string saved = (folder / "saved").string(), json = (folder / "json").string();
+  for (const char* layout : {"dp=1", "tp=2,fsdp=2"}) {
+    const runner::Ending ending =
+        train({"--layers", "1",       "--width",  "16",      "--heads", "2",           "--context",
+               "16",       "--batch", "4",        "--steps", "20",      "--optimizer", "sgd",
+               "--lr",     "1e30",    "--warmup", "0",       "--clip",  "0",           "--layout",
+               layout,     "--save",  saved,      "--json",  json});
+    CAPTURE(ending.output);
+    CHECK_FALSE(ending.well());
+    CHECK(contains(ending.output, "a number is not finite"));
+    const auto figures = nlohmann::json::parse(runner::read_text(json));
+    const auto good = figures["loss"].size();
+    CHECK(contains(figures["diverged"].get<std::string>(), fmt::format("step {}: ", good)));
+    CHECK(contains(ending.output, fmt::format("the weights of step {}, the last good ones", good)));
+    CHECK(yotta::load_training_state(saved).step == static_cast<int64_t>(good));
+  }
+  check_refused({"--resume", saved, "--optimizer", "adamw"},
+                "was trained with --optimizer sgd, not adamw; resume with the same");
 }
 
 TEST_CASE("--load with a tokenizer.json: trained, sampled, saved and loaded again in its tokens") {
