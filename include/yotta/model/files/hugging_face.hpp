@@ -11,7 +11,8 @@
 //
 // Ours are stacked over their rows, then transposed where theirs is. Rope needs no permutation:
 // ours turns the same pairs (i, i + d/2) as theirs. A tied output matrix is not stored a second
-// time. A file of others may hold it under either name, or twice. Letters: C width, F feed-forward width, V vocabulary, T context, d head size.
+// time. A file of others may hold it under either name, or twice. Letters: C width, F feed-forward
+// width, V vocabulary, T context, d head size.
 //
 // A mixture of experts is Mixtral's, a Llama with other names where the MLP is:
 //
