@@ -14,15 +14,13 @@ struct DistanceRates {
 };
 DistanceRates measure_distances(double seconds);
 
-// log_matmul of 256 x 256 x 256: seconds of both ways, their largest error against double, and how
-// many sums were lost.
+// log_matmul of 256 x 256 x 256, logarithms from -spread to 0: seconds, and how many sums were lost.
 struct LogMatmulRun {
-  double spread;  // logarithms are from -spread to 0
-  double naive_seconds, matmul_seconds;
-  double error;
+  double seconds;
   int64_t again;
 };
-LogMatmulRun run_log_matmul(double spread, double seconds);
+LogMatmulRun run_log_matmul(double spread);
+double naive_log_matmul_seconds(double spread);
 
 // A dot product of 2048 numbers that lie in the nearest cache: seconds.
 struct DotTime {

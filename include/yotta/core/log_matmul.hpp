@@ -55,8 +55,8 @@ inline void log_matmul_naive(MatrixView<const float> a, MatrixView<const float> 
     for (int64_t j = 0; j < c.cols; ++j) c(i, j) = log_dot(a, b, i, j);
 }
 
-// exp(row - its largest number), for each row of x, and that number in `taken` (rows). A row of
-// logarithms of 0 has none, so nothing is taken from it.
+// exp(row - its largest number), for each row of x, and that number in `taken` (rows). NaNs for a
+// row of logarithms of 0: its sums count as lost.
 inline std::vector<float> exp_rows(MatrixView<const float> x, std::vector<float>& taken) {
   std::vector<float> scaled;
   scaled.reserve(static_cast<size_t>(x.rows * x.cols));
@@ -64,7 +64,6 @@ inline std::vector<float> exp_rows(MatrixView<const float> x, std::vector<float>
   for (int64_t i = 0; i < x.rows; ++i) {
     float& largest = taken[static_cast<size_t>(i)];
     for (int64_t l = 0; l < x.cols; ++l) largest = std::max(largest, x(i, l));
-    if (largest == log_zero) largest = 0;
     for (int64_t l = 0; l < x.cols; ++l) scaled.push_back(std::exp(x(i, l) - largest));
   }
   return scaled;

@@ -75,6 +75,8 @@ struct MovedPoints {
   Points view() const {
     return row_major<const float>(numbers.data(), static_cast<int64_t>(squares.size()), k);
   }
+  float square(int64_t i) const { return squares[static_cast<size_t>(i)]; }
+
   PackBuffer<float> numbers;   // (points, k)
   std::vector<float> squares;  // (points)
   int64_t k;
@@ -87,12 +89,9 @@ inline void l2_by_matmul(Points x, Points y, MatrixView<float> d, int threads = 
   const std::vector<float> origin = mean_point(y);
   const MovedPoints a(x, origin), b(y, origin);
   matmul(a.view(), transposed(b.view()), d, Into::overwrite, threads);
-  for (int64_t i = 0; i < d.rows; ++i) {
-    float* row = &d(i, 0);
-    const float of_x = a.squares[static_cast<size_t>(i)];
-    for (size_t j = 0; j < b.squares.size(); ++j)  // rounding may leave a small one below 0
-      row[j] = std::max(of_x - 2 * row[j] + b.squares[j], 0.0f);
-  }
+  for (int64_t i = 0; i < d.rows; ++i)
+    for (int64_t j = 0; j < d.cols; ++j)  // rounding may leave a small one below 0
+      d(i, j) = std::max(a.square(i) - 2 * d(i, j) + b.square(j), 0.0f);
 }
 
 // ---- Both distances, term by term ---- A tile of D stays in registers, as in matmul_tile; only
