@@ -14,7 +14,8 @@ struct DistanceRates {
 };
 DistanceRates measure_distances(double seconds);
 
-// log_matmul of 256 x 256 x 256, logarithms from -spread to 0: seconds, and how many sums were lost.
+// log_matmul of 256 x 256 x 256, logarithms from -spread to 0: seconds, and how many sums were
+// lost.
 struct LogMatmulRun {
   double seconds;
   int64_t again;
