@@ -116,6 +116,12 @@ TEST_CASE("a NaN stays one, and shapes that do not fit are refused") {
   CHECK_THROWS_AS(log_matmul(a.view(), a.view(), row_major(c.data(), 2, 2)), Error);
 }
 
+TEST_CASE("sums of nothing are logarithms of 0, and there may be none") {
+  const Product made = product(Logs("a", 2, 0, 1), Logs("b", 0, 3, 1));
+  for (const float each : made.c) CHECK(each == log_zero);
+  CHECK(product(Logs("a", 0, 4, 1), Logs("b", 4, 3, 1)).c.empty());
+}
+
 TEST_CASE("exps: a matmul of 256 cubed needs 128 times fewer") {
   CHECK(naive_exps(256, 256, 256) / log_matmul_exps(256, 256, 256) == 128);
 }

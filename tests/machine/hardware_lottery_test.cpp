@@ -92,6 +92,19 @@ TEST_CASE("a NaN in a point is in its distances, and in no others") {
   }
 }
 
+TEST_CASE("without dimensions all distances are 0, and without points there are none") {
+  for (const Distances distances : {by_matmul, l2_direct, l1_direct}) {
+    std::vector<float> d(6, 7);
+    distances(Points{nullptr, 2, 0, 0, 1}, Points{nullptr, 3, 0, 0, 1}, row_major(d.data(), 2, 3));
+    for (const float each : d) CHECK(each == 0);
+    const std::vector<float> x(8);
+    d.assign(6, 7);
+    distances(Points{nullptr, 0, 4, 4, 1}, row_major(x.data(), 2, 4), row_major(d.data(), 0, 2));
+    distances(row_major(x.data(), 2, 4), Points{nullptr, 0, 4, 4, 1}, row_major(d.data(), 2, 0));
+    for (const float each : d) CHECK(each == 7);
+  }
+}
+
 TEST_CASE("points in other dimensions are refused") {
   const std::vector<float> x(12);
   std::vector<float> d(9);

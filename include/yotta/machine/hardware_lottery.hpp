@@ -53,7 +53,7 @@ inline void check_distances(Points x, Points y, MatrixView<float> d, Where where
 inline std::vector<float> mean_point(Points x) {
   std::vector<double> sum(static_cast<size_t>(x.cols));
   for (int64_t i = 0; i < x.rows; ++i) {
-    const float* point = &x(i, 0);
+    const float* point = x.data + i * x.row_stride;
     for (size_t l = 0; l < sum.size(); ++l) sum[l] += static_cast<double>(point[l]);
   }
   std::vector<float> mean;
@@ -66,7 +66,7 @@ inline std::vector<float> mean_point(Points x) {
 struct MovedPoints {
   MovedPoints(Points x, std::span<const float> origin) : numbers(x.rows * x.cols), k(x.cols) {
     for (int64_t i = 0; i < x.rows; ++i) {
-      const float* from = &x(i, 0);
+      const float* from = x.data + i * x.row_stride;
       float* to = numbers.data() + i * k;
       for (size_t l = 0; l < origin.size(); ++l) to[l] = from[l] - origin[l];
       squares.push_back(dot_in_chains<4>(to, to, k));
@@ -141,11 +141,12 @@ void distances(Points x, Points y, MatrixView<float> d, Where where = Where::cur
   check_distances(x, y, d, where);
   const PackBuffer<float> panel(distance_columns * x.cols);
   for (int64_t j = 0; j < d.cols; j += distance_columns) {
-    pack_panels<distance_columns>(&y(j, 0), y.row_stride, 1, distance_columns, 1, y.rows - j,
-                                  y.cols, panel.data());
+    pack_panels<distance_columns>(y.data + j * y.row_stride, y.row_stride, 1, distance_columns, 1,
+                                  y.rows - j, y.cols, panel.data());
     for (int64_t i = 0; i < d.rows; i += distance_rows) {
       const float* rows[distance_rows];  // behind the last point the last one again
-      for (int64_t r = 0; r < distance_rows; ++r) rows[r] = &x(std::min(i + r, x.rows - 1), 0);
+      for (int64_t r = 0; r < distance_rows; ++r)
+        rows[r] = x.data + std::min(i + r, x.rows - 1) * x.row_stride;
       float tile[distance_rows][distance_columns];
       distance_tile<Step>(rows, panel.data(), x.cols, tile);
       for (int64_t r = 0; r < distance_rows && i + r < d.rows; ++r)
