@@ -420,7 +420,7 @@ void expect_squares(const Cloud& cloud, const std::vector<float>& squares, const
     why = ": x was moved by its own mean and y by its own; both have to be moved by the same";
   const auto n = static_cast<size_t>(cloud.size.n);
   expect(false, fmt::format("{} and {} points in {} dimensions: the square of the distance of "
-                            "x_{} and y_{} is {}, expected {}{}",
+                            "x_{} and y_{} is {:.6g}, expected {:.6g}{}",
                             cloud.size.m, cloud.size.n, cloud.size.k, at / n, at % n, squares[at],
                             wanted[at], why));
 }
