@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <set>
@@ -14,6 +15,8 @@
 
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+
+namespace fs = std::filesystem;
 
 namespace runner {
 namespace {
@@ -361,6 +364,16 @@ std::vector<std::string> compare_with_runs(std::string& text, const std::string&
     complaints.insert(complaints.end(), of_run.begin(), of_run.end());
   }
   return complaints;
+}
+
+std::vector<std::string> texts_of_lesson(const std::string& readme) {
+  std::vector<std::string> texts;
+  for (const auto& entry : fs::directory_iterator(fs::path(readme).parent_path()))
+    if (entry.path().extension() == ".md" && entry.path() != fs::path(readme))
+      texts.push_back(entry.path().string());
+  std::sort(texts.begin(), texts.end());
+  texts.insert(texts.begin(), readme);
+  return texts;
 }
 
 int check_lesson_text(const std::string& readme, const std::string& program, bool refresh) {

@@ -94,6 +94,9 @@ std::string refresh_quotes(const std::string& text, const std::string& output,
 std::vector<std::string> compare_with_runs(std::string& text, const std::string& program,
                                            bool refresh = false);
 
+// The texts of a lesson: this README.md, then the other pages of its folder.
+std::vector<std::string> texts_of_lesson(const std::string& readme);
+
 // Runs a lesson's program and compares, or with `refresh` rewrites the quotes of its output and of
 // its shortest program first. Prints the complaints, those about headers' lines too; returns their
 // number.

@@ -67,7 +67,11 @@ int refresh(const std::string& folder, const std::string& program) {
   for (const std::string& target : targets)
     if (const int failed = build(target)) return failed;
   const std::string path = fmt::format("{}/lessons/{}", YOTTA_BUILD_DIR, program);
-  return check_lesson_text(text, path, /*refresh=*/true) == 0 ? 0 : 1;
+  int complaints = 0;
+  for (const std::string& each : texts_of_lesson(text))
+    if (!find_quotes(read_text(each)).empty())
+      complaints += check_lesson_text(each, path, /*refresh=*/true);
+  return complaints == 0 ? 0 : 1;
 }
 
 }  // namespace

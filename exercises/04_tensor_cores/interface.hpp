@@ -1,13 +1,17 @@
 // What the graded cases of exercise 04 call. adapter.cpp fills it with one solution, whose
-// functions it runs in kernels. Matrices are row-major bf16, as bits.
+// functions it runs in kernels. Matrices of tensor
+// cores are row-major bf16, as bits; points row-major f32.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "yotta/core/dot_chains.hpp"
 #include "yotta/core/exercise.hpp"
+#include "yotta/core/matmul.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/mma.hpp"
+#include "yotta/machine/chip.hpp"
 
 namespace exercise {
 
@@ -18,6 +22,11 @@ struct Product {
   int64_t instructions = 0;  // mma's, of all warps
   int64_t elements = 0;      // of A and B that were asked for, by all lanes
   int64_t stored_early = 0;  // mma's of a warp some of whose C is stored already
+};
+
+struct Distances {
+  std::vector<float> squares;  // (m, n)
+  int64_t products = 0;        // matmuls of (m, k) times (k, n)
 };
 
 struct Solution {
@@ -31,6 +40,9 @@ struct Solution {
   Product (*product)(const Bits& a, const Bits& b, int m, int n, int k);
   Product (*warp_tiles)(const Bits& a, const Bits& b, int m, int n, int k);
   int (*lane_of_c)(int row, int column);
+  // x (m, k), y (n, k).
+  Distances (*distances)(const std::vector<float>& x, const std::vector<float>& y, int m, int n,
+                         int k);
 };
 extern const Solution solution;
 

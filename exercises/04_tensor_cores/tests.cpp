@@ -351,3 +351,111 @@ TEST_CASE("04.6: the lane of each number of C") {
                          at.column, lane, lane / 4, lane % 4, got, why));
     }
 }
+
+namespace {
+
+std::vector<float> drawn(const char* name, int count, float from, float to) {
+  std::vector<float> all;
+  for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i)
+    all.push_back(from + (to - from) * static_cast<float>(Random(47, name).uniform(i)));
+  return all;
+}
+
+// Points x (m, k) and y (n, k), and the squares of their distances in double.
+struct Cloud {
+  Cloud(Size s, float from, float to)
+      : size(s), x(drawn("x", s.m * s.k, from, to)), y(drawn("y", s.n * s.k, from, to)) {}
+  double coordinate(const std::vector<float>& points, int i, int l) const {
+    return static_cast<double>(points[static_cast<size_t>(i * size.k + l)]);
+  }
+  std::vector<double> mean(const std::vector<float>& points) const {
+    const int count = static_cast<int>(points.size()) / size.k;
+    std::vector<double> sum(static_cast<size_t>(size.k));
+    for (int i = 0; i < count; ++i)
+      for (int l = 0; l < size.k; ++l)
+        sum[static_cast<size_t>(l)] += coordinate(points, i, l) / count;
+    return sum;
+  }
+  // |x_i - y_j|^2 of moved points, with `times` times x . y taken away: (m, n).
+  std::vector<double> squares(double times = 2, bool own_means = false) const {
+    const std::vector<double> of_y = mean(y), of_x = own_means ? mean(x) : of_y;
+    std::vector<double> all;
+    for (int i = 0; i < size.m; ++i)
+      for (int j = 0; j < size.n; ++j) {
+        double sum = 0;
+        for (int l = 0; l < size.k; ++l) {
+          const double a = coordinate(x, i, l) - of_x[static_cast<size_t>(l)];
+          const double b = coordinate(y, j, l) - of_y[static_cast<size_t>(l)];
+          sum += a * a - times * a * b + b * b;
+        }
+        all.push_back(sum);
+      }
+    return all;
+  }
+  Size size;
+  std::vector<float> x, y;
+};
+
+exercise::Distances distances_of(const Cloud& cloud) {
+  return solution.distances(cloud.x, cloud.y, cloud.size.m, cloud.size.n, cloud.size.k);
+}
+
+// Where the first square is that is not this one to f32's digits; if there is none, how many there
+// are.
+size_t first_other(const std::vector<float>& squares, const std::vector<double>& wanted) {
+  double largest = 1e-30;
+  for (const double each : wanted) largest = std::max(largest, std::abs(each));
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (!(std::abs(static_cast<double>(squares[i]) - wanted[i]) <= 2e-5 * largest)) return i;
+  return wanted.size();
+}
+
+void expect_squares(const Cloud& cloud, const std::vector<float>& squares, const char* otherwise) {
+  const std::vector<double> wanted = cloud.squares();
+  const size_t at = first_other(squares, wanted);
+  if (at == wanted.size()) return expect(true, "");
+  std::string why = otherwise;
+  if (first_other(squares, cloud.squares(1)) == wanted.size()) why = ": is x . y taken away once?";
+  if (first_other(squares, cloud.squares(2, true)) == wanted.size())
+    why = ": x was moved by its own mean and y by its own; both have to be moved by the same";
+  const auto n = static_cast<size_t>(cloud.size.n);
+  expect(false, fmt::format("{} and {} points in {} dimensions: the square of the distance of "
+                            "x_{} and y_{} is {:.6g}, expected {:.6g}{}",
+                            cloud.size.m, cloud.size.n, cloud.size.k, at / n, at % n, squares[at],
+                            wanted[at], why));
+}
+
+}  // namespace
+
+TEST_CASE("04.7: the squares of all distances, for sizes that divide and that do not") {
+  for (const Size size : {Size{1, 1, 1}, {16, 8, 16}, {5, 21, 7}, {33, 40, 50}}) {
+    const Cloud cloud(size, -1, 1);
+    expect_squares(cloud, distances_of(cloud).squares,
+                   ": |x|^2 - 2 x . y + |y|^2, where x and y are moved");
+  }
+}
+
+TEST_CASE("04.7: far from the origin the digits are still there") {
+  const Cloud cloud({20, 30, 16}, 1000, 1001);
+  expect_squares(cloud, distances_of(cloud).squares,
+                 ": this is a difference of large numbers that are nearly equal; are the points "
+                 "moved to the origin first?");
+}
+
+TEST_CASE("04.7: no square is below 0") {
+  Cloud cloud({40, 40, 64}, 3, 4);
+  cloud.y = cloud.x;
+  for (const float square : distances_of(cloud).squares)
+    expect(!(square < 0),
+           fmt::format("the square of a distance is {}: its root would be a NaN", square));
+}
+
+TEST_CASE("04.7: one matmul, and no loop over all terms") {
+  const Cloud cloud({12, 9, 24}, -1, 1);
+  const int64_t products = distances_of(cloud).products;
+  expect(products == 1,
+         products == 0
+             ? std::string("right, but without a matmul of (12, 24) times (24, 9): x . y of all "
+                           "pairs is one")
+             : fmt::format("{} matmuls, expected one for all pairs", products));
+}

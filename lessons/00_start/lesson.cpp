@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "course/shared/latency_picture.hpp"
 #include "course/shared/race_picture.hpp"
 #include "yotta/comm/race.hpp"
 #include "yotta/comm/run_ranks.hpp"
@@ -72,9 +73,9 @@ void count_without_a_race(int ranks, int64_t count) {
   fmt::print("each of {} ranks counted {}; the sum on every rank is {}\n", ranks, count, totals[0]);
 }
 
-void draw(const char* path) {
+void draw(const char* path, const std::string& svg) {
   std::ofstream file(path);
-  file << race_svg();
+  file << svg;
   if (!file.flush()) throw std::runtime_error(fmt::format("cannot write {}", path));
 }
 
@@ -82,7 +83,7 @@ constexpr const char* usage =
     "Lesson 00: ranks that add up a number each, what it costs, and a race.\n"
     "  --ranks N   how many ranks, 1 to 64 (4)\n"
     "  --count N   how far each rank counts, 0 to 100000000 (100000)\n"
-    "  --draw 1    write the picture race.svg into this folder\n";
+    "  --draw 1    write the pictures race.svg and latency_lags.svg into this folder\n";
 
 // A wrong command line.
 struct Wrong : std::runtime_error {
@@ -127,7 +128,10 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--help") return fmt::print("{}", usage), 0;
   try {
     const Settings settings = settings_of(argc, argv);
-    if (settings.draw == 1) draw("race.svg");
+    if (settings.draw == 1) {
+      draw("race.svg", race_svg());
+      draw("latency_lags.svg", latency_svg());
+    }
     fmt::print("Lesson 00  Start here\n");
     add_up(static_cast<int>(settings.ranks));
     races();

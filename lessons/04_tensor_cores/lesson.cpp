@@ -1,15 +1,22 @@
-// Lesson 04: fragments lane by lane, one mma by hand, the ladder of kernels with its counters, and
-// mixed precision.
+// Lesson 04: fragments lane by lane, one mma by hand, the ladder of kernels with its counters,
+// mixed precision, and the hardware lottery.
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "counts.hpp"
+#include "course/shared/chip_roofs_picture.hpp"
 #include "course/shared/lesson.hpp"
+#include "lottery.hpp"
+#include "yotta/core/dot_chains.hpp"
+#include "yotta/core/log_matmul.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/pictures/mma_picture.hpp"
 #include "yotta/device/tensor_cores.hpp"
 #include "yotta/device/tensor_cores_tile.hpp"
+#include "yotta/machine/hardware_lottery.hpp"
 #include "yotta/machine/roofline.hpp"
 
 using namespace yotta;
@@ -18,6 +25,9 @@ namespace {
 
 struct Options {
   int64_t lane = 5, size = 128, k = 16384, round = 16;
+  int64_t dimensions = 1024;  // of the points whose distances are timed
+  int64_t measure = 1;        // 0: only what is counted
+  int64_t draw = 0;
 };
 
 void fragments(Lesson& lesson, const Options& options) {
@@ -250,6 +260,84 @@ void memory_in_eleven_years(Lesson& lesson, const Chip& b200) {
              b200_tf32.source, b200_fp4.source, b200.source, gb200_bf16_sparse.source);
 }
 
+void chips_on_one_roofline(Lesson& lesson, const Options& options) {
+  lesson.section("Three makers' chips: matrix units against all other units");
+  console::Table table({"chip", "matrix units, TFLOP/s", "others, f32", "ratio", "TB/s",
+                        "ridge, matrix units", "ridge, others"});
+  for (const ChipUnits& chip : chip_units) {
+    const Roofline matrix{chip.matrix, chip.bandwidth}, others{chip.others, chip.bandwidth};
+    table.row({chip.name, fmt::format("{:.0f}", chip.matrix * 1e-12),
+               fmt::format("{:.1f}", chip.others * 1e-12),
+               fmt::format("{:.1f}", chip.matrix / chip.others),
+               fmt::format("{:.2f}", chip.bandwidth * 1e-12), fmt::format("{:.0f}", matrix.ridge()),
+               fmt::format("{:.1f}", others.ridge())});
+    lesson.number(fmt::format("lottery.{}", chip.name), chip.matrix / chip.others);
+  }
+  lesson.show(table.text());
+  if (options.draw == 0) return;
+  std::ofstream("chip_roofs.svg") << chip_roofs_svg();
+  lesson.say("drawn: {}", (std::filesystem::current_path() / "chip_roofs.svg").string());
+}
+
+void distances_by_model(Lesson& lesson, const Options& options) {
+  const double n = 16384, k = static_cast<double>(options.dimensions);
+  lesson.section(
+      fmt::format("Distances of {0} points to {0} points in {1} dimensions, at the peaks", n, k));
+  console::Table table({"chip", "L2 by a matmul, ms", "L1, ms", "times"});
+  for (const ChipUnits& chip : chip_units) {
+    const double l2 = l2_seconds(chip, n, n, k), l1 = l1_seconds(chip, n, n, k);
+    table.row({chip.name, fmt::format("{:.2f}", 1e3 * l2), fmt::format("{:.2f}", 1e3 * l1),
+               fmt::format("{:.1f}", l1 / l2)});
+  }
+  lesson.show(table.text());
+}
+
+void distances_measured(Lesson& lesson) {
+  lesson.section("The same on this CPU, one core: 512 points to 512 in 1024 dimensions");
+  const DistanceRates rates = measure_distances(0.05);
+  const auto row = [&](const char* name, int instructions, double rate) {
+    lesson.say("{:<18} {} for a term: {:>6.1f} GFLOP/s, two FLOPs a term", name,
+               instructions == 1 ? "1 instruction " : fmt::format("{} instructions", instructions),
+               rate * 1e-9);
+  };
+  row("L2 by a matmul", 1, rates.l2_by_matmul);
+  row("L2 term by term", l2_instructions, rates.l2);
+  row("L1 term by term", l1_instructions_x86, rates.l1);
+}
+
+void logarithms(Lesson& lesson, const Options& options) {
+  lesson.section("A matmul of logarithms, 256 x 256 x 256");
+  lesson.say("term by term: {:.0f} exps", naive_exps(256, 256, 256));
+  if (options.measure != 0)
+    lesson.say("term by term: {:.1f} ms", 1e3 * naive_log_matmul_seconds(1));
+  for (const double spread : {1, 100, 300, 500}) {
+    const LogMatmulRun run = run_log_matmul(spread);
+    lesson.say("by a matmul, logarithms from {:>4} to 0: {:.0f} exps, {:>5} of {} sums lost",
+               -spread, log_matmul_exps(256, 256, 256) + 256.0 * static_cast<double>(run.again),
+               run.again, 256 * 256);
+    if (options.measure != 0) lesson.say("    {:.1f} ms", 1e3 * run.seconds);
+  }
+}
+
+void dots(Lesson& lesson, const Options& options) {
+  lesson.section("A dot product of 2048 numbers: cycles by the model, registers of 16 numbers");
+  const CorePace zen4 = {.fma_latency = 4, .fmas = 1, .loads = 1};
+  const CorePace golden_cove = {.fma_latency = 4, .fmas = 2, .loads = 2};
+  lesson.say("{:<12} {:>14} {:>10} {:>14}", "", "sums at once", "Zen 4", "Golden Cove");
+  const auto row = [&](const char* name, double lanes, double chains) {
+    lesson.say("{:<12} {:>14.0f} {:>10.0f} {:>14.0f}", name, lanes * chains,
+               dot_cycles(2048, lanes, chains, zen4), dot_cycles(2048, lanes, chains, golden_cove));
+  };
+  row("in order", 1, 1);
+  row("1 register", 16, 1);
+  for (const double chains : {2, 4, 8})
+    row(fmt::format("{} registers", chains).c_str(), 16, chains);
+  if (options.measure == 0) return;
+  lesson.section("The same on this CPU, measured");
+  for (const DotTime& time : measure_dots(0.01))
+    lesson.say("{:<12} {:.0f} ns", time.name, 1e9 * time.seconds);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -267,6 +355,11 @@ int main(int argc, char** argv) {
         forgotten_cast(lesson);
         eleven_years(lesson, chip_named("b200"));
         memory_in_eleven_years(lesson, chip_named("b200"));
+        chips_on_one_roofline(lesson, options);
+        distances_by_model(lesson, options);
+        if (options.measure != 0) distances_measured(lesson);
+        logarithms(lesson, options);
+        dots(lesson, options);
         lesson.section("Mistake: a tile is read before it has landed");
         lesson.say("{}", read_too_early());
         lesson.say("\nNext: write it yourself, ./yotta check 04");
@@ -275,5 +368,9 @@ int main(int argc, char** argv) {
        {"size", "of the ladder's matrices", &options.size, 1, 512},
        {"round", "products that the precision table adds up before it rounds", &options.round, 1,
         1024},
-       {"k", "longest sum of the precision table", &options.k, 16, 1 << 20}});
+       {"k", "longest sum of the precision table", &options.k, 16, 1 << 20},
+       {"dimensions", "of the points whose distances are timed by the model", &options.dimensions,
+        1, 1 << 20},
+       {"measure", "1 measures this CPU too; 0 only counts", &options.measure, 0, 1},
+       {"draw", "1 writes chip_roofs.svg into this folder", &options.draw, 0, 1}});
 }

@@ -1,7 +1,7 @@
-// Does the text of a lesson still say what its program prints, and what the library's headers say?
-// YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM name the two. Does it begin with the lesson's shortest
-// program, and are the answers folded? `./yotta lesson
-// NN --refresh` rewrites the quotes.
+// Do the texts of a lesson still say what its program prints, and what the library's headers say?
+// YOTTA_LESSON_TEXT and YOTTA_LESSON_PROGRAM name the first text and the program. Does that text
+// begin with the lesson's shortest program, and are the answers folded? `./yotta lesson NN
+// --refresh` rewrites the quotes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,16 +34,23 @@ int64_t count_options(const std::vector<Quote>& quotes, const std::string& optio
 TEST_CASE("what the text quotes is what the program prints, with the options that it names") {
   const std::string text = from_ctest("YOTTA_LESSON_TEXT");
   const std::string program = from_ctest("YOTTA_LESSON_PROGRAM");
-  std::string quoting = read_text(text);
-  CHECK_MESSAGE(!find_quotes(quoting).empty(), "nothing is quoted");
-  for (const std::string& complaint : compare_with_runs(quoting, program)) FAIL_CHECK(complaint);
+  CHECK_MESSAGE(!find_quotes(read_text(text)).empty(), "nothing is quoted");
+  for (const std::string& each : texts_of_lesson(text)) {
+    std::string quoting = read_text(each);
+    if (find_quotes(quoting).empty()) continue;
+    CAPTURE(each);
+    for (const std::string& complaint : compare_with_runs(quoting, program)) FAIL_CHECK(complaint);
+  }
 }
 
 TEST_CASE("what the text quotes of the library's headers stands there") {
-  const std::string text = from_ctest("YOTTA_LESSON_TEXT");
-  const auto complaints = compare_header_quotes(read_text(text), YOTTA_SOURCE_DIR "/include/yotta");
-  for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
-  CHECK(complaints.empty());
+  for (const std::string& text : texts_of_lesson(from_ctest("YOTTA_LESSON_TEXT"))) {
+    CAPTURE(text);
+    const auto complaints =
+        compare_header_quotes(read_text(text), YOTTA_SOURCE_DIR "/include/yotta");
+    for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
+    CHECK(complaints.empty());
+  }
 }
 
 TEST_CASE("the first section shows the lesson's shortest program, whole, and what it prints") {
@@ -57,8 +64,10 @@ TEST_CASE("the first section shows the lesson's shortest program, whole, and wha
 }
 
 TEST_CASE("every item of Try and every question has its folded answer, or none has") {
-  const std::string text = from_ctest("YOTTA_LESSON_TEXT");
-  const auto complaints = compare_answers(read_text(text));
-  for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
-  CHECK(complaints.empty());
+  for (const std::string& text : texts_of_lesson(from_ctest("YOTTA_LESSON_TEXT"))) {
+    CAPTURE(text);
+    const auto complaints = compare_answers(read_text(text));
+    for (const std::string& complaint : complaints) FAIL_CHECK(complaint);
+    CHECK(complaints.empty());
+  }
 }

@@ -9,7 +9,9 @@
 #include <regex>
 #include <set>
 
+#include "course/shared/chip_roofs_picture.hpp"
 #include "course/shared/h100_runs.hpp"
+#include "course/shared/latency_picture.hpp"
 #include "course/shared/race_picture.hpp"
 #include "course/shared/tile_picture.hpp"
 #include "course/shared/transformer_picture.hpp"
@@ -124,8 +126,35 @@ TEST_CASE("lesson 03 shows the tiles of its law") {
   CHECK(found(tile_svg(), ">(\\d+) \\+ \\d+ numbers for \\d+ product").size() == law_tiles.size());
 }
 
+TEST_CASE("chips on one roofline, and how latency lags, are what is drawn") {
+  CHECK_MESSAGE(
+      runner::read_text(root + "/course/pictures/chip_roofs.svg") == chip_roofs_svg(),
+      "course/pictures/chip_roofs.svg is not what is drawn; ./yotta lesson 04 -- --measure "
+      "0 --draw 1 writes it anew into this folder");
+  CHECK_MESSAGE(
+      runner::read_text(root + "/course/pictures/latency_lags.svg") == latency_svg(),
+      "course/pictures/latency_lags.svg is not what is drawn; ./yotta lesson 00 -- --draw "
+      "1 writes it anew into this folder");
+}
+
+TEST_CASE("latency lags: Patterson's factors, and throughput ahead at every milestone") {
+  const std::vector<Technology> all = latency_lags();
+  const double printed[][2] = {{2250, 21}, {1000, 16}, {143, 8}, {120, 4}};
+  for (size_t i = 0; i < std::size(printed); ++i) {
+    CAPTURE(all[i].name);
+    CHECK(std::abs(all[i].wider() / printed[i][0] - 1) < 0.05);
+    CHECK(std::abs(all[i].faster() / printed[i][1] - 1) < 0.1);
+  }
+  for (const Technology& each : all)
+    for (size_t i = 1; i < each.milestones.size(); ++i) {
+      const Milestone &first = each.milestones[0], &now = each.milestones[i];
+      CHECK(now.throughput / first.throughput > first.latency / now.latency);
+    }
+}
+
 TEST_CASE("the pictures of lessons 02 to 04 have 900 pixels at most, and letters of 9 or more") {
-  for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16"}) {
+  for (const char* file :
+       {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "latency_lags"}) {
     CAPTURE(std::string(file));
     const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
     CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
