@@ -16,10 +16,11 @@
 // launch(kernel, grid, block, shared_bytes, stream, arguments...) is <<<grid, block, shared_bytes,
 // stream>>> as a function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory
 // is dynamic_shared<T>().
-// Contract: on the CPU a launch returns when the kernel has ended and throws KernelError where a
-// GPU would do something undefined; on a GPU it returns at once, and throws if the launch was
-// refused. Put device functions and kernels that headers share into `inline namespace
-// YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
+// Contract: on the CPU a launch without a stream (nullptr) returns when the kernel has ended, and
+// throws KernelError where a GPU would do something undefined; one on a stream waits in it, and
+// throws from the call that waits for it (streams.hpp). On a GPU both return at once, and throw if
+// the launch was refused. Put device functions and kernels that headers share into `inline
+// namespace YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
 // nvcc compiles this file too.
 #pragma once
 
@@ -32,6 +33,7 @@
 #include <cuda_runtime.h>
 #else
 #include "yotta/device/emulator/cuda_builtins.hpp"
+#include "yotta/device/emulator/cuda_errors.hpp"
 #include "yotta/device/emulator/scheduler.hpp"
 #if defined(YOTTA_CHECKED)
 #include "yotta/device/emulator/compiler_hooks.hpp"
@@ -52,6 +54,11 @@ struct Grid {
       : size(x, y, z), where(at) {}
 };
 
+// Throws if a call of the CUDA runtime has failed.
+inline void check_cuda(cudaError_t code, Where where = Where::current()) {
+  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+}
+
 #if defined(__CUDACC__)
 
 // The block's dynamic shared memory, aligned to 128 bytes.
@@ -59,11 +66,6 @@ template <class T>
 __device__ T* dynamic_shared() {
   extern __shared__ __align__(128) unsigned char yotta_dynamic_shared[];
   return reinterpret_cast<T*>(yotta_dynamic_shared);
-}
-
-// Throws if a call of the CUDA runtime has failed.
-inline void check_cuda(cudaError_t code, Where where = Where::current()) {
-  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
 }
 
 template <class... Parameters, class... Arguments>
@@ -85,9 +87,10 @@ T* dynamic_shared() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes, cudaStream_t,
-            Arguments&&... arguments) {
-  const emulator::Call<Parameters...> call{kernel, {std::forward<Arguments>(arguments)...}};
+void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  using Call = emulator::Call<Parameters...>;
+  const Call call{kernel, {std::forward<Arguments>(arguments)...}};
   const emulator::Task task{.grid = grid.size,
                             .size = block,
                             .shared_bytes = shared_bytes,
@@ -96,9 +99,10 @@ void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_
                             .call = call.run,
                             .arguments = &call,
                             .argument_bytes = sizeof call,
+                            .keep = {Call::copy, Call::drop, Call::pointers},
                             .patience = emulator_options().patience,
                             .where = grid.where};
-  emulator::run_kernel(task);
+  emulator::launch_on(stream, task);
 }
 
 #endif

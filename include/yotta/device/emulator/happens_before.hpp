@@ -76,6 +76,14 @@ class Shadow {
     return {cells_ + (offset >> shift_), cells_ + ((offset + bytes) >> shift_)};
   }
 
+  // visit(offset, bytes, cell) for every cell.
+  template <class Visit>
+  void each_cell(Visit visit) const {
+    const size_t width = size_t{1} << shift_;
+    for (size_t at = 0; at < bytes_; at += width)
+      visit(at, std::min(width, bytes_ - at), cells_[at >> shift_]);
+  }
+
   // The host wrote these bytes.
   void write_by_host(size_t offset, size_t bytes) {
     for (Cell& cell : cells(offset, bytes)) cell = {{host_time, 0, host_site}, {}, {}};
@@ -166,6 +174,9 @@ class Order {
     const bool met = thread / 32 == rival / 32 && (sync.mask >> (rival % 32) & 1) != 0;
     return !met || other.time >= sync.time;
   }
+
+  // Every access from now on has a later time.
+  static uint32_t time_now() { return time(); }
 
  private:
   struct WarpSync {

@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "yotta/device/emulator/task.hpp"
@@ -45,6 +46,9 @@ namespace emulator {
 // no GPU could run it.
 void run_kernel(const Task& task);
 
+// Runs it, or appends it to its stream (stream_queue.hpp).
+void launch_on(cudaStream_t stream, const Task& task);
+
 // Calls a kernel with copies of its arguments.
 template <class... Parameters>
 struct Call {
@@ -54,6 +58,19 @@ struct Call {
   YOTTA_UNSEEN static void run(const void* self) {
     static_cast<const Call*>(self)->call(std::index_sequence_for<Parameters...>{});
   }
+  static const void* copy(const void* self) { return new Call(*static_cast<const Call*>(self)); }
+  static void drop(const void* self) { delete static_cast<const Call*>(self); }
+  static size_t pointers(const void* self, const void** out) {
+    size_t count = 0;
+    const auto add = [&](const auto& each) {
+      if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(each)>>)
+        if (count < Arguments::most_pointers) out[count++] = reinterpret_cast<const void*>(each);
+    };
+    std::apply([&](const auto&... each) { (add(each), ...); },
+               static_cast<const Call*>(self)->arguments);
+    return count;
+  }
+
   template <size_t... I>
   YOTTA_UNSEEN void call(std::index_sequence<I...>) const {
     kernel(std::get<I>(arguments)...);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "yotta/device/emulator/debug_info.hpp"
 #include "yotta/device/emulator/global_memory.hpp"
 #include "yotta/device/emulator/lanes.hpp"
+#include "yotta/device/emulator/stream_queue.hpp"
 #include "yotta/device/emulator/watchdog.hpp"
 
 namespace yotta {
@@ -384,9 +386,66 @@ inline void run_blocks(const Task& task) {
   if (error) std::rethrow_exception(error);
 }
 
+#if defined(YOTTA_CHECKED)
+// What the launch that lives as long as this has touched, as its shadows say.
+class FootprintOf {
+ public:
+  explicit FootprintOf(Footprint* out) : out_(out), begin_(Order::time_now()) {}
+  ~FootprintOf() {
+    if (out_ == nullptr) return;
+    for (const auto& [memory, allocation] : DeviceMemory::instance().with_shadows())
+      allocation.shadow->each_cell([&](size_t offset, size_t bytes, const Cell& cell) {
+        const uintptr_t at = reinterpret_cast<uintptr_t>(memory) + offset;
+        const Use change = (cell.write.who & atomic_mark) != 0 ? Use::atomic : Use::write;
+        if (cell.read.time > begin_) out_->add({at, bytes, Use::read, cell.read.site});
+        if (cell.write.time > begin_) out_->add({at, bytes, change, cell.write.site});
+      });
+  }
+  FootprintOf(const FootprintOf&) = delete;
+  FootprintOf& operator=(const FootprintOf&) = delete;
+
+ private:
+  Footprint* out_;
+  uint32_t begin_;
+};
+#else
+struct FootprintOf {
+  explicit FootprintOf(Footprint*) {}
+};
+#endif
+
 YOTTA_INLINE void run_kernel(const Task& task) {
   check_sizes(task);
+  const FootprintOf noted(task.footprint);
   run_blocks(task);
+}
+
+// A launch as an operation of a stream.
+inline Operation operation_of(const Task& task) {
+  const std::shared_ptr<const void> arguments(task.keep.copy(task.arguments), task.keep.drop);
+  Operation operation{.word = "kernel", .where = task.where};
+  operation.run = [task, arguments](Operation& self) {
+    Task own = task;
+    own.arguments = arguments.get();
+    own.footprint = &self.footprint;
+    run_kernel(own);
+  };
+#if defined(YOTTA_CHECKED)
+  operation.in_issue_order = true;
+  operation.line_of = [image = image_of(task.kernel)](uint32_t site) {
+    return Sites(image).line(site).text();
+  };
+#endif
+  return operation;
+}
+
+YOTTA_INLINE void launch_on(cudaStream_t stream, const Task& task) {
+  StreamQueue& streams = StreamQueue::instance();
+  if (stream == nullptr && !streams.in_use()) return run_kernel(task);
+  check_sizes(task);
+  streams.seed(task.seed);
+  const cudaError_t code = streams.submit(stream, operation_of(task));
+  if (code != cudaSuccess) fail(task.where, "CUDA: {}", cudaGetErrorString(code));
 }
 
 }  // namespace emulator

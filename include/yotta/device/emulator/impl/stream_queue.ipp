@@ -1,0 +1,386 @@
+// The bodies of device/emulator/stream_queue.hpp.
+#pragma once
+
+#include "yotta/device/emulator/stream_queue.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "yotta/core/random.hpp"
+#include "yotta/device/emulator/global_memory.hpp"
+
+namespace yotta {
+
+// ---- What is said ----
+
+// Two uses of the same bytes that nothing orders.
+struct StreamRace {
+  std::string first, first_line, second, second_line;  // names and lines, as they were issued
+  Use first_use, second_use;
+  uintptr_t begin;
+  size_t bytes;
+};
+
+inline std::string cure_of(const StreamRace& race, bool host) {
+  if (host)
+    return "Let the host wait first: cudaStreamSynchronize of that stream, or cudaEventSynchronize "
+           "of an event recorded after it";
+  if (race.first_use == Use::allocate)
+    return "Memory of cudaMallocAsync exists from there on in the order of its stream: record an "
+           "event after it, and let the other stream wait for it";
+  if (race.second_use == Use::free)
+    return "Free it on the stream that uses it last, or let this stream wait for an event recorded "
+           "after the last use";
+  return "Record an event after the first on its stream (cudaEventRecord), and let the second's "
+         "stream wait for it (cudaStreamWaitEvent)";
+}
+
+[[noreturn]] inline void fail_for_race(const StreamRace& race, bool host, Where where) {
+  fail_as<StreamError>(
+      where, "race{}: line {} {} {} what line {} {} {}: {}. Nothing orders the two. {}",
+      host ? " between host and stream" : " between streams", race.second_line, race.second,
+      verb(race.second_use), race.first_line, race.first, verb(race.first_use),
+      DeviceMemory::instance().describe(reinterpret_cast<const void*>(race.begin), race.bytes),
+      cure_of(race, host));
+}
+
+// The bytes that two stretches share.
+inline std::pair<uintptr_t, size_t> common(const Stretch& a, const Stretch& b) {
+  const uintptr_t begin = std::max(a.begin, b.begin);
+  return {begin, std::min(a.end(), b.end()) - begin};
+}
+
+// Fails if the two, issued in this order, touch the same bytes in a way that needs an order.
+inline void check_unordered(const Operation& first, const Operation& second) {
+  const auto [a, b] = conflict(first.footprint, second.footprint);
+  if (a == nullptr) return;
+  const auto [begin, bytes] = common(*a, *b);
+  fail_for_race(
+      {first.name(), first.line(*a), second.name(), second.line(*b), a->use, b->use, begin, bytes},
+      false, second.where);
+}
+
+inline void check_with_host(const Operation& first, const HostAccess& second) {
+  Footprint host;
+  host.add(second.at);
+  const auto [a, b] = conflict(first.footprint, host);
+  if (a == nullptr) return;
+  const auto [begin, bytes] = common(*a, *b);
+  fail_for_race({first.name(), first.line(*a), "(the host)", second.line_of(second.code), a->use,
+                 b->use, begin, bytes},
+                true, first.where);
+}
+
+// Fails if `second`, which comes after, uses what `first` has freed.
+inline void check_freed(const Operation& first, const Operation& second) {
+  if (first.footprint.writes.empty() || first.footprint.writes[0].use != Use::free) return;
+  const auto [a, b] = conflict(first.footprint, second.footprint);
+  if (a == nullptr) return;
+  const auto [begin, bytes] = common(*a, *b);
+  fail_as<StreamError>(
+      second.where,
+      "line {} {} {} memory that line {} {} has freed: {}. Free it after its last use",
+      second.line(*b), second.name(), verb(b->use), first.line(*a), first.name(),
+      DeviceMemory::instance().describe(reinterpret_cast<const void*>(begin), bytes));
+}
+
+// ---- Streams ----
+
+YOTTA_INLINE StreamQueue& StreamQueue::instance() {
+  static auto* one = new StreamQueue;  // never destroyed: arrays may outlive main()
+  return *one;
+}
+
+YOTTA_INLINE cudaStream_t StreamQueue::create(bool blocking) {
+  const LockedWork lock(mutex_);
+  auto* const stream = new CUstream_st;
+  stream->place = places_++;
+  stream->name = fmt::format("stream {}", stream->place);
+  stream->blocking = blocking;
+  streams_.insert(stream);
+  update_use();
+  return stream;
+}
+
+// What was issued on it still runs.
+YOTTA_INLINE cudaError_t StreamQueue::destroy(cudaStream_t stream) {
+  const LockedWork lock(mutex_);
+  if (streams_.erase(stream) == 0) return cudaErrorInvalidResourceHandle;
+  if (stream->blocking) {
+    legacy_.clock.join(stream->clock);
+    legacy_.after.insert(legacy_.after.end(), stream->after.begin(), stream->after.end());
+  }
+  delete stream;
+  update_use();
+  return cudaSuccess;
+}
+
+YOTTA_INLINE bool StreamQueue::synchronise_quietly() noexcept {
+  const LockedWork lock(mutex_);
+  try {
+    run_until([&] { return pending_.empty(); });
+    host_has_seen_all();
+    return true;
+  } catch (...) {
+    if (!held_) held_ = std::current_exception();
+    return false;
+  }
+}
+
+YOTTA_INLINE void StreamQueue::pinned_changes(int by) {
+  const LockedWork lock(mutex_);
+  pinned_ += static_cast<size_t>(by);
+  update_use();
+}
+
+YOTTA_INLINE void StreamQueue::update_use() {
+  in_use_ = !streams_.empty() || !pending_.empty() || pinned_ > 0;
+  if (in_use_) return;
+  forget_all();
+  places_ = 1;
+  steps_ = 0;
+  host_ = {};
+  legacy_ = {.name = legacy_.name};
+}
+
+// ---- Issuing ----
+
+// The legacy default stream comes after all blocking streams.
+YOTTA_INLINE void StreamQueue::meet_blocking_streams() {
+  for (const cudaStream_t stream : streams_) {
+    if (!stream->blocking) continue;
+    legacy_.clock.join(stream->clock);
+    legacy_.after.insert(legacy_.after.end(), stream->after.begin(), stream->after.end());
+  }
+}
+
+YOTTA_INLINE auto StreamQueue::issue(CUstream_st& stream, Operation operation) -> Shared {
+  const auto shared = std::make_shared<Operation>(std::move(operation));
+  stream.clock.join(host_);
+  if (stream.blocking && &stream != &legacy_) stream.clock.join(legacy_.clock);
+  shared->stream = stream.place;
+  shared->stream_name = stream.name;
+  shared->number = ++stream.issued;
+  shared->sequence = ++sequence_;
+  stream.clock.set(stream.place, shared->number);
+  shared->clock = stream.clock;
+  shared->waits = std::exchange(stream.after, {shared});
+  pending_.push_back(shared);
+  update_use();
+  return shared;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, Operation operation) {
+  const LockedWork lock(mutex_);
+  throw_held();
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  constexpr size_t most_pending = 1024;  // then a launch waits, as on a GPU
+  run_until([&] { return pending_.size() < most_pending; });
+  if (stream == nullptr) meet_blocking_streams();
+  const Shared shared = issue(of(stream), std::move(operation));
+  if (stream == nullptr) run_until([&] { return shared->done; });
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::record(cudaEvent_t event, cudaStream_t stream) {
+  const LockedWork lock(mutex_);
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr) meet_blocking_streams();
+  event->clock = of(stream).clock;
+  event->after = of(stream).after;
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::wait(cudaStream_t stream, cudaEvent_t event) {
+  const LockedWork lock(mutex_);
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  CUstream_st& waiting = of(stream);
+  waiting.clock.join(event->clock);
+  waiting.after.insert(waiting.after.end(), event->after.begin(), event->after.end());
+  return cudaSuccess;
+}
+
+// ---- Running ----
+
+inline bool all_done(const std::vector<std::shared_ptr<Operation>>& operations) {
+  return std::all_of(operations.begin(), operations.end(), [](auto& each) { return each->done; });
+}
+
+// Runs one of the operations that may go next.
+YOTTA_INLINE void StreamQueue::step() {
+  std::vector<Shared> ready;
+  bool checked = false;
+  for (const Shared& each : pending_) {
+    checked = checked || each->in_issue_order;
+    if (all_done(each->waits)) ready.push_back(each);
+  }
+  const auto count = static_cast<uint32_t>(ready.size());
+  execute(ready[checked ? 0 : Random(seed_, "streams").below(steps_++, count)]);
+}
+
+template <class Ended>
+void StreamQueue::run_until(Ended ended) {
+  while (!ended()) step();
+}
+
+YOTTA_INLINE void StreamQueue::execute(const Shared& operation) {
+  std::exception_ptr error;
+  try {
+    operation->run(*operation);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  operation->done = true;
+  operation->waits.clear();
+  std::erase(pending_, operation);
+  try {
+    check(*operation);  // a race may be why it failed
+  } catch (...) {
+    error = std::current_exception();
+  }
+  history_.push_back(operation);
+  if (error) {
+    abandon();
+    std::rethrow_exception(error);
+  }
+  update_use();
+}
+
+YOTTA_INLINE void StreamQueue::check(const Operation& operation) {
+  if (operation.footprint.empty()) return;
+  for (size_t i = history_.size(); i-- > 0;) {  // the latest first
+    const Operation& other = *history_[i];
+    if (other.before(operation.clock)) {
+      check_freed(other, operation);
+    } else if (other.sequence < operation.sequence) {
+      check_unordered(other, operation);
+    } else {
+      check_unordered(operation, other);
+    }
+  }
+  for (const HostAccess& access : host_accesses_)
+    if (access.sequence > operation.sequence && !operation.before(access.clock))
+      check_with_host(operation, access);
+}
+
+// Drops what was queued: after a failure its values mean nothing.
+YOTTA_INLINE void StreamQueue::abandon() {
+  for (const Shared& each : pending_) {
+    each->done = true;
+    each->waits.clear();
+    history_.push_back(each);
+  }
+  pending_.clear();
+  forget_all();
+  update_use();
+}
+
+YOTTA_INLINE void StreamQueue::forget_all() {
+  for (const Shared& each : history_)
+    if (each->forgotten) each->forgotten();
+  history_.clear();
+  host_accesses_.clear();
+}
+
+// ---- Waiting ----
+
+YOTTA_INLINE void StreamQueue::throw_held() {
+  if (held_ && std::uncaught_exceptions() == 0)
+    std::rethrow_exception(std::exchange(held_, nullptr));
+}
+
+YOTTA_INLINE void StreamQueue::host_has_seen(const StreamClock& clock) {
+  host_.join(clock);
+  forget_what_is_over();
+}
+
+// What is before everything that is still to run, and known to the host, races with nothing.
+YOTTA_INLINE void StreamQueue::forget_what_is_over() {
+  std::erase_if(history_, [&](const Shared& each) {
+    const bool over =
+        each->before(host_) && std::all_of(pending_.begin(), pending_.end(),
+                                           [&](auto& other) { return each->before(other->clock); });
+    if (over && each->forgotten) each->forgotten();
+    return over;
+  });
+  if (history_.empty() && pending_.empty()) host_accesses_.clear();
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaStream_t stream) {
+  const LockedWork lock(mutex_);
+  throw_held();
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr) meet_blocking_streams();
+  CUstream_st& waited = of(stream);
+  run_until([&] { return all_done(waited.after); });
+  host_has_seen(waited.clock);
+  throw_held();
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaEvent_t event) {
+  const LockedWork lock(mutex_);
+  throw_held();
+  run_until([&] { return all_done(event->after); });
+  host_has_seen(event->clock);
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::synchronise_all() {
+  const LockedWork lock(mutex_);
+  throw_held();
+  run_until([&] { return pending_.empty(); });
+  host_has_seen_all();
+  throw_held();
+  return cudaSuccess;
+}
+
+YOTTA_INLINE void StreamQueue::host_has_seen_all() {
+  for (const cudaStream_t stream : streams_) host_.join(stream->clock);
+  for (const Shared& each : history_) host_.join(each->clock);
+  host_has_seen(legacy_.clock);
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::query(cudaStream_t stream) {
+  const LockedWork lock(mutex_);
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr) meet_blocking_streams();
+  if (all_done(of(stream).after)) return synchronise(stream);
+  step();
+  return cudaErrorNotReady;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::query(cudaEvent_t event) {
+  const LockedWork lock(mutex_);
+  if (all_done(event->after)) return synchronise(event);
+  step();
+  return cudaErrorNotReady;
+}
+
+// ---- The host's own accesses ----
+
+YOTTA_INLINE void StreamQueue::host_access(HostAccess access) {
+  const LockedWork lock(mutex_);
+  if (history_.empty() && pending_.empty()) return;  // nothing is under way
+  access.clock = host_;
+  access.sequence = ++sequence_;
+  try {
+    for (const Shared& each : history_)
+      if (!each->before(host_)) check_with_host(*each, access);
+  } catch (const StreamError&) {
+    if (!held_) held_ = std::current_exception();
+  }
+  if (!host_accesses_.empty()) {
+    HostAccess& last = host_accesses_.back();
+    const bool same = last.code == access.code && last.at.use == access.at.use &&
+                      last.sequence + 1 == access.sequence;
+    if (same && last.at.begin <= access.at.begin && access.at.begin <= last.at.end()) {
+      last.at.bytes = std::max(last.at.end(), access.at.end()) - last.at.begin;
+      last.sequence = access.sequence;
+      return;
+    }
+  }
+  host_accesses_.push_back(std::move(access));
+}
+
+}  // namespace yotta
