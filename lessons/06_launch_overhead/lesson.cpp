@@ -4,6 +4,7 @@
 
 #include "course/shared/launch_picture.hpp"
 #include "course/shared/lesson.hpp"
+#include "missing_event.hpp"
 #include "yotta/machine/latency_hiding.hpp"
 #include "yotta/machine/toggle_power.hpp"
 
@@ -140,6 +141,39 @@ void copies(Lesson& lesson, const Host& host) {
   show("the same, and nobody waits until buffer 1 has been used", wrong);
 }
 
+// The words in lines of at most 100 columns.
+std::string wrapped(const std::string& text) {
+  std::string lines, line;
+  for (size_t from = 0; from < text.size();) {
+    const size_t to = std::min(text.find(' ', from), text.size());
+    const std::string word = text.substr(from, to - from);
+    if (line.size() + 1 + word.size() > 100) lines += line + "\n", line.clear();
+    line += (line.empty() ? "" : " ") + word;
+    from = to + 1;
+  }
+  return lines + line;
+}
+
+void real_streams(Lesson& lesson) {
+  lesson.section("The same in CUDA, in the emulator: 100 orders of what no event orders");
+  const std::vector<float> expected = five_pieces(run_in_turn);
+  const auto wrong_orders = [&](void (*run)(const Pieces&)) {
+    int wrong = 0;
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+      emulator_options().seed = seed;
+      wrong += five_pieces(run) != expected ? 1 : 0;
+    }
+    return wrong;
+  };
+  lesson.say("all events: {} of 100 give wrong values", wrong_orders(run_overlapped));
+  lesson.say("no wait until a buffer has been read: {} of 100", wrong_orders(run_without_wait));
+  lesson.say("and what the checked build says of it:");
+  std::string error = error_without_wait();
+  if (const size_t at = error.find(" streams.hpp:"); at != error.npos)  // the page names no lines
+    error.erase(at + 12, error.find(' ', at + 1) - at - 12);
+  lesson.say("{}", wrapped(error));
+}
+
 void little(Lesson& lesson) {
   lesson.section("Little's law: what must be in flight for all of the memory's bandwidth");
   lesson.say("{:<8}{:>12}{:>12}{:>12}{:>18}{:>18}", "", "latency, ns", "all, KB", "an SM, KB",
@@ -186,6 +220,7 @@ int main(int argc, char** argv) {
         fewer(lesson, host);
         losses(lesson, host);
         copies(lesson, host);
+        real_streams(lesson);
         little(lesson);
         toggles(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 06");
