@@ -30,8 +30,8 @@ enum class Ladder { fp32, bf16 };
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
                                           const Shortest& shortest_seconds);
 
-// cuBLAS on bf16 matrices of zeros, of random numbers, ... (machine/toggle_power.hpp): the mean over
-// so many seconds each, since a GPU lowers its clock only when it has drawn power for a while.
+// cuBLAS on bf16 matrices of zeros, of random numbers, ... (machine/toggle_power.hpp): the mean
+// over so many seconds each, since a GPU lowers its clock after it has drawn power for a while.
 std::vector<GpuMatmul> measure_gpu_data(int size, double seconds);
 
 }  // namespace yotta::bench
