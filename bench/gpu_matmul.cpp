@@ -2,8 +2,8 @@
 // with sums in f32 on tensor cores.
 //
 // Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is
-// from cuBLAS's. Then cuBLAS on several kinds of data, beside lesson 06's model of an A100. Without a
-// GPU, or built without nvcc, it says so and ends with 77, "not run".
+// from cuBLAS's. Then cuBLAS on several kinds of data, beside lesson 06's model of an A100.
+// Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
 #include <CLI/CLI.hpp>
 
 #include "bench.hpp"
