@@ -2,14 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "support/near.hpp"
+
 using namespace yotta;
-
-namespace {
-
-// Within a share of the number, for microseconds too.
-doctest::Approx near(double number) { return doctest::Approx(number).scale(0); }
-
-}  // namespace
+using yotta_test::near;
 
 TEST_CASE("Little's law: latency times rate, and back") {
   CHECK(in_flight(2, 10) == 20);

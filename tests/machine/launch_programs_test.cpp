@@ -2,12 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "support/near.hpp"
+
 using namespace yotta;
+using yotta_test::near;
 
 namespace {
-
-// Within a share of the number, for microseconds too.
-doctest::Approx near(double number) { return doctest::Approx(number).scale(0); }
 
 const std::vector<Call> one_kernel = {kernel("step", 1e-3)};
 
@@ -60,14 +60,6 @@ TEST_CASE("merged kernels do the same work with fewer launches") {
   CHECK(simulate(fewer).busy == near(simulate(program).busy));
   const Host host;
   CHECK(simulate(program).seconds == near(launched_seconds(host, 149, 1e-6)));
-}
-
-TEST_CASE("a graph: one launch, NVIDIA's 3.4 us for a kernel of 2.9 us") {
-  const std::vector<Call> program(1000, kernel("k", 2.9e-6));
-  const LaunchGraph graph = capture(program, 0);
-  const LaunchRun run = simulate(std::vector{graph.launch});
-  CHECK(run.host == near(Host{}.graph_launch));
-  CHECK(run.seconds == near(Host{}.graph_launch + 1000 * 3.4e-6));
 }
 
 TEST_CASE("a graph refuses what the host would have to answer, and other shapes") {
