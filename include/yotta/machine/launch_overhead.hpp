@@ -36,8 +36,8 @@
 
 namespace yotta {
 
-// What a host and the way to its chip cost. launch and completion are fitted to the first two
-// figures of NVIDIA above, graph_gap to the third; the others are assumptions of this course.
+// What a host and the way to its chip cost. Fitted to NVIDIA's figures above: launch + completion to
+// the first, gap to the second, graph_gap to the third. The others are assumptions.
 struct Host {
   double framework = 6e-6;      // seconds an op, before its launch: PyTorch takes some 5 to 10 us
   double launch = 2.2e-6;       // seconds that the host is busy with one launch
@@ -52,7 +52,8 @@ struct Host {
 // ---- The program ----
 enum class CallKind : uint8_t { kernel, copy, record, wait, synchronize, work, graph };
 
-// One call of the host. Buffers are numbers; -1: none. (CUDA's words stand behind.)
+// One call of the host. Buffers and events are numbers; -1: none. CUDA's names stand with the
+// functions below.
 struct Call {
   CallKind kind = CallKind::kernel;
   std::string name = {};
