@@ -43,6 +43,23 @@
 #include "yotta/device/emulator/stream_order.hpp"
 #include "yotta/device/emulator/task.hpp"
 
+namespace yotta {
+
+// Work that was recorded instead of run.
+struct GraphNode {
+  Operation operation;
+  std::vector<size_t> after;                                  // the nodes that end before it begins
+  std::vector<std::pair<const void*, uint64_t>> allocations;  // its pointers, and whose they were
+};
+struct Capture {
+  std::vector<GraphNode> nodes;
+  cudaStream_t origin = nullptr;
+  bool relaxed = false;  // the host may allocate meanwhile
+  bool is_void = false;  // because of an error
+};
+
+}  // namespace yotta
+
 // A stream: what its next operation comes after.
 struct CUstream_st {
   size_t place = 0;  // in clocks
@@ -51,12 +68,29 @@ struct CUstream_st {
   uint32_t issued = 0;
   yotta::StreamClock clock = {};
   std::vector<std::shared_ptr<yotta::Operation>> after = {};
+  std::shared_ptr<yotta::Capture> capture = {};  // if it is captured,
+  std::vector<size_t> nodes = {};                // what its next node comes after
 };
 
 // An event: what had been issued on its stream when it was recorded.
 struct CUevent_st {
   yotta::StreamClock clock = {};
   std::vector<std::shared_ptr<yotta::Operation>> after = {};
+  std::shared_ptr<yotta::Capture> capture = {};  // if it was recorded in a capture
+  std::vector<size_t> nodes = {};
+};
+
+struct CUgraph_st {
+  std::vector<yotta::GraphNode> nodes;
+};
+
+// A graph that can be launched. Each node belongs to a lane, in which one comes after the other;
+// lanes have places in clocks, as streams have.
+struct CUgraphExec_st {
+  std::vector<yotta::GraphNode> nodes;
+  std::vector<size_t> places;    // of the nodes' lanes
+  std::vector<uint32_t> issued;  // by place
+  std::shared_ptr<yotta::Operation> last = {};
 };
 
 namespace yotta {
@@ -102,6 +136,16 @@ class StreamQueue {
   cudaError_t record(cudaEvent_t event, cudaStream_t stream);
   cudaError_t wait(cudaStream_t stream, cudaEvent_t event);
 
+  // Capture: while it lasts, submit() records.
+  cudaError_t begin_capture(cudaStream_t stream, bool relaxed);
+  cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph);
+  bool captures(cudaStream_t stream);
+  // The host is about to allocate, free or wait for everything, which a capture may forbid.
+  cudaError_t host_work();
+  cudaGraphExec_t instantiate(const CUgraph_st& graph);
+  void destroy(cudaGraphExec_t exec);
+  cudaError_t launch(cudaGraphExec_t exec, cudaStream_t stream, Where where);
+
   // The host reads or writes pinned memory. A race is thrown by the next call that may throw.
   void host_access(HostAccess access);
   // Pinned memory appears and goes: then even the legacy stream has an order to keep.
@@ -114,6 +158,10 @@ class StreamQueue {
   CUstream_st& of(cudaStream_t stream) { return stream == nullptr ? legacy_ : *stream; }
   void meet_blocking_streams();
   Shared issue(CUstream_st& stream, Operation operation);
+  void append(const Shared& operation);
+  cudaError_t record_node(CUstream_st& stream, Operation operation);
+  cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event);
+  bool default_stream_is_captured();
   void step();
   template <class Ended>
   void run_until(Ended ended);
@@ -136,6 +184,7 @@ class StreamQueue {
   std::vector<Shared> pending_;  // as they were issued
   std::vector<Shared> history_;  // have run; some operation is not ordered after them
   std::vector<HostAccess> host_accesses_;
+  std::set<cudaGraphExec_t> graphs_;
   StreamClock host_;  // what the host knows to have ended
   std::exception_ptr held_;
 };

@@ -424,6 +424,9 @@ YOTTA_INLINE void run_kernel(const Task& task) {
 inline Operation operation_of(const Task& task) {
   const std::shared_ptr<const void> arguments(task.keep.copy(task.arguments), task.keep.drop);
   Operation operation{.word = "kernel", .where = task.where};
+  const void* pointers[Arguments::most_pointers];
+  const size_t count = task.keep.pointers(arguments.get(), pointers);
+  operation.pointers.assign(pointers, pointers + count);
   operation.run = [task, arguments](Operation& self) {
     Task own = task;
     own.arguments = arguments.get();
