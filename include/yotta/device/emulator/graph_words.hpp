@@ -1,16 +1,19 @@
-// CUDA's words for graphs, in the emulator: work that was captured from streams, made ready once and
-// launched again and again with one call.
+// CUDA's words for graphs, in the emulator: work that was captured from streams, made ready once
+// and launched again and again with one call.
 //
 //     capture       launch f, launch g, copy h         recorded with its pointers and sizes
 //     instantiate   f ─┬─ g ─┐
 //                      └─ h ─┴─                        nodes, and which come after which
 //     launch        all of it, in one stream; g and h in any order
 //
-// What a capture forbids, and the word that it returns: to wait (cudaErrorStreamCaptureUnsupported),
-// so the host cannot branch on results; to allocate; to use the default stream
-// (cudaErrorStreamCaptureImplicit); to wait for an event from outside
-// (cudaErrorStreamCaptureIsolation); to end while another stream is not joined
-// (cudaErrorStreamCaptureUnjoined). After an error the capture is void.
+// A capture forbids, and each call returns its code:
+//     to wait for work, so that the host cannot branch on results  ...CaptureUnsupported
+//     to allocate and to free                                      ...CaptureUnsupported
+//     to use the default stream                                    ...CaptureImplicit
+//     to wait for an event from outside                            ...CaptureIsolation
+//     to end while another stream is not joined                    ...CaptureUnjoined
+// After an error the capture is void.
+//
 // A graph keeps pointers and sizes. New ones need an update: the same work captured again, of the
 // same form. A launch with pointers to memory that was freed since is found here; a GPU would use
 // the memory, whoever has it now.

@@ -22,7 +22,7 @@
 // The legacy default stream (nullptr). Its operations wait for all that was issued before on
 // blocking streams, and run at once; later operations of blocking streams come after them. Streams
 // of cudaStreamNonBlocking know nothing of it. A launch on it has ended when it returns, which a
-// GPU does not promise: the checks act as on the GPU.
+// GPU does not promise: the checks act as on the GPU. All threads of the host count as one.
 //
 // A failed operation is thrown by the call that made it run; what was queued then is dropped.
 // References: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime API,
@@ -56,6 +56,7 @@ struct Capture {
   cudaStream_t origin = nullptr;
   bool relaxed = false;  // the host may allocate meanwhile
   bool is_void = false;  // because of an error
+  bool ended = false;
 };
 
 }  // namespace yotta
@@ -78,6 +79,7 @@ struct CUevent_st {
   std::vector<std::shared_ptr<yotta::Operation>> after = {};
   std::shared_ptr<yotta::Capture> capture = {};  // if it was recorded in a capture
   std::vector<size_t> nodes = {};
+  uint64_t epoch = 0;
 };
 
 struct CUgraph_st {
@@ -153,12 +155,14 @@ class StreamQueue {
 
  private:
   using Shared = std::shared_ptr<Operation>;
+  static constexpr size_t most_history = 4096;  // operations that a race is looked for with
 
   bool known(cudaStream_t stream) const { return stream == nullptr || streams_.count(stream) > 0; }
   CUstream_st& of(cudaStream_t stream) { return stream == nullptr ? legacy_ : *stream; }
   void meet_blocking_streams();
   Shared issue(CUstream_st& stream, Operation operation);
   void append(const Shared& operation);
+  void append_nodes(CUgraphExec_st& exec, CUstream_st& stream, const Shared& begin);
   cudaError_t record_node(CUstream_st& stream, Operation operation);
   cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event);
   bool default_stream_is_captured();
@@ -170,6 +174,7 @@ class StreamQueue {
   void check(const Operation& operation);
   void host_has_seen_all();
   void forget_what_is_over();
+  void forget_oldest();
   void forget_all();
   void abandon();
   void throw_held();
@@ -178,6 +183,7 @@ class StreamQueue {
   std::recursive_mutex mutex_;
   std::atomic<bool> in_use_ = false;
   uint64_t seed_ = 1, steps_ = 0, sequence_ = 0;
+  uint64_t epoch_ = 1;              // clocks begin anew when nothing is in use
   size_t places_ = 1, pinned_ = 0;  // place 0 is the legacy default stream's
   CUstream_st legacy_{.name = "the legacy default stream"};
   std::set<cudaStream_t> streams_;

@@ -145,6 +145,7 @@ YOTTA_INLINE void StreamQueue::update_use() {
   forget_all();
   places_ = 1;
   steps_ = 0;
+  ++epoch_;
   host_ = {};
   legacy_ = {.name = legacy_.name};
 }
@@ -200,7 +201,7 @@ YOTTA_INLINE cudaError_t StreamQueue::record(cudaEvent_t event, cudaStream_t str
   if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   if (stream == nullptr) meet_blocking_streams();
   const CUstream_st& recorded = of(stream);
-  *event = {recorded.clock, recorded.after, recorded.capture, recorded.nodes};
+  *event = {recorded.clock, recorded.after, recorded.capture, recorded.nodes, epoch_};
   return cudaSuccess;
 }
 
@@ -208,6 +209,7 @@ YOTTA_INLINE cudaError_t StreamQueue::wait(cudaStream_t stream, cudaEvent_t even
   const LockedWork lock(mutex_);
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
   CUstream_st& waiting = of(stream);
+  if (event->epoch != epoch_) return cudaSuccess;  // it has happened, or was never recorded
   if (waiting.capture || event->capture) return wait_in_capture(waiting, *event);
   waiting.clock.join(event->clock);
   waiting.after.insert(waiting.after.end(), event->after.begin(), event->after.end());
@@ -261,7 +263,8 @@ YOTTA_INLINE cudaError_t StreamQueue::record_node(CUstream_st& stream, Operation
 
 YOTTA_INLINE cudaError_t StreamQueue::wait_in_capture(CUstream_st& stream,
                                                       const CUevent_st& event) {
-  if (!event.capture && event.after.empty()) return cudaSuccess;  // it has happened
+  if (!event.capture && event.after.empty()) return cudaSuccess;  // its stream was empty
+  if (event.capture && event.capture->ended) return cudaErrorCapturedEvent;
   if (!event.capture) {
     void_capture(stream.capture);
     return cudaErrorStreamCaptureIsolation;
@@ -301,6 +304,7 @@ YOTTA_INLINE cudaError_t StreamQueue::end_capture(cudaStream_t stream, cudaGraph
     for (const size_t node : each->nodes) all_joined = all_joined && joined.count(node) > 0;
     each->capture = nullptr;
   }
+  capture->ended = true;
   if (capture->is_void) return cudaErrorStreamCaptureInvalidated;
   if (!all_joined) return cudaErrorStreamCaptureUnjoined;
   *graph = new CUgraph_st{std::move(capture->nodes)};
@@ -344,6 +348,29 @@ inline void check_pointers(const CUgraphExec_st& exec, Where where) {
             node.operation.word, yotta::at(node.operation.where), pointer);
 }
 
+// Appends the nodes of a graph, all of them after `begin`; the stream goes on after all of them.
+YOTTA_INLINE void StreamQueue::append_nodes(CUgraphExec_st& exec, CUstream_st& stream,
+                                            const Shared& begin) {
+  std::vector<Shared> issued;
+  for (size_t i = 0; i < exec.nodes.size(); ++i) {
+    const auto node = std::make_shared<Operation>(exec.nodes[i].operation);
+    node->waits = {begin};
+    node->clock = begin->clock;
+    for (const size_t before : exec.nodes[i].after) {
+      node->waits.push_back(issued[before]);
+      node->clock.join(issued[before]->clock);
+    }
+    node->stream = exec.places[i];
+    node->stream_name = "a graph on " + stream.name;
+    node->number = ++exec.issued[node->stream];
+    node->clock.set(node->stream, node->number);
+    append(node);
+    issued.push_back(node);
+    stream.clock.join(node->clock);
+    stream.after.push_back(node);
+  }
+}
+
 YOTTA_INLINE cudaError_t StreamQueue::launch(cudaGraphExec_t exec, cudaStream_t stream,
                                              Where where) {
   const LockedWork lock(mutex_);
@@ -354,31 +381,12 @@ YOTTA_INLINE cudaError_t StreamQueue::launch(cudaGraphExec_t exec, cudaStream_t 
   check_pointers(*exec, where);
   if (stream == nullptr) meet_blocking_streams();
   CUstream_st& in = of(stream);
-  const Operation mark{.word = "cudaGraphLaunch", .where = where, .run = [](Operation&) {}};
   if (exec->last) {  // a graph does not overlap with itself
     in.clock.join(exec->last->clock);
     in.after.push_back(exec->last);
   }
-  const Shared begin = issue(in, mark);
-  std::vector<Shared> issued;
-  for (size_t i = 0; i < exec->nodes.size(); ++i) {
-    const GraphNode& node = exec->nodes[i];
-    const auto each = std::make_shared<Operation>(node.operation);
-    each->waits = {begin};
-    each->clock = begin->clock;
-    for (const size_t before : node.after) {
-      each->waits.push_back(issued[before]);
-      each->clock.join(issued[before]->clock);
-    }
-    each->stream = exec->places[i];
-    each->stream_name = "a graph on " + in.name;
-    each->number = ++exec->issued[each->stream];
-    each->clock.set(each->stream, each->number);
-    append(each);
-    issued.push_back(each);
-    in.clock.join(each->clock);
-    in.after.push_back(each);
-  }
+  const Operation mark{.word = "cudaGraphLaunch", .where = where, .run = [](Operation&) {}};
+  append_nodes(*exec, in, issue(in, mark));
   exec->last = issue(in, mark);
   if (stream == nullptr) run_until([&] { return exec->last->done; });
   return cudaSuccess;
@@ -422,7 +430,8 @@ YOTTA_INLINE void StreamQueue::execute(const Shared& operation) {
   } catch (...) {
     error = std::current_exception();
   }
-  history_.push_back(operation);
+  if (!operation->footprint.empty()) history_.push_back(operation);
+  if (history_.size() > most_history) forget_oldest();
   if (error) {
     abandon();
     std::rethrow_exception(error);
@@ -457,6 +466,11 @@ YOTTA_INLINE void StreamQueue::abandon() {
   pending_.clear();
   forget_all();
   update_use();
+}
+
+YOTTA_INLINE void StreamQueue::forget_oldest() {
+  if (history_[0]->forgotten) history_[0]->forgotten();
+  history_.erase(history_.begin());
 }
 
 YOTTA_INLINE void StreamQueue::forget_all() {
@@ -507,6 +521,7 @@ YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaStream_t stream) {
 YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaEvent_t event) {
   const LockedWork lock(mutex_);
   throw_held();
+  if (event->epoch != epoch_) return cudaSuccess;
   if (void_capture(event->capture)) return cudaErrorCapturedEvent;
   run_until([&] { return all_done(event->after); });
   host_has_seen(event->clock);
