@@ -190,6 +190,7 @@ const Doors doors = {
     {"device/emulator/global_memory.hpp", "cudaMalloc, cudaFree"},
     {"device/emulator/cuda_errors.hpp", "cudaError_t: what calls of the runtime return"},
     {"device/emulator/stream_words.hpp", "streams, events, cudaMemcpyAsync"},
+    {"device/emulator/graph_words.hpp", "cudaGraphLaunch"},
     {"device/emulator/mma_arithmetic.hpp", "the shapes and registers of mma instructions"},
     {"device/emulator/compiler_hooks.hpp", "what the compiler calls in checked kernels"},
     {"sharding/spreads/boxes.hpp", "Box: which part of a tensor a rank holds"},

@@ -4,6 +4,7 @@
 #include "yotta/device/emulator/impl/cuda_builtins.ipp"
 #include "yotta/device/emulator/impl/cuda_errors.ipp"
 #include "yotta/device/emulator/impl/global_memory.ipp"
+#include "yotta/device/emulator/impl/graph_words.ipp"
 #include "yotta/device/emulator/impl/scheduler.ipp"
 #include "yotta/device/emulator/impl/stream_queue.ipp"
 #include "yotta/device/emulator/impl/stream_words.ipp"

@@ -15,7 +15,8 @@
 //
 // launch(kernel, grid, block, shared_bytes, stream, arguments...) is <<<grid, block, shared_bytes,
 // stream>>> as a function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory
-// is dynamic_shared<T>().
+// is dynamic_shared<T>(). launch_cooperative(...) is for kernels whose blocks wait for each other
+// (cooperative_groups.hpp): all of them are there at once, or the launch is refused.
 // Contract: on the CPU a launch without a stream (nullptr) returns when the kernel has ended, and
 // throws KernelError where a GPU would do something undefined; one on a stream waits in it, and
 // throws from the call that waits for it (streams.hpp). On a GPU both return at once, and throw if
@@ -26,6 +27,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <tuple>
 
 #include "yotta/core/error.hpp"
 #include "yotta/device/emulator/device_build.hpp"
@@ -68,15 +70,36 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(yotta_dynamic_shared);
 }
 
-template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
-            cudaStream_t stream, Arguments&&... arguments) {
+// Lets a kernel have more dynamic shared memory than the 48 KiB that every kernel may.
+inline void allow_shared(const void* kernel, size_t shared_bytes, Where where) {
   if (shared_bytes > 48 * 1024)
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(shared_bytes)),
-               grid.where);
+               where);
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes, grid.where);
   kernel<<<grid.size, block, shared_bytes, stream>>>(static_cast<Arguments&&>(arguments)...);
   check_cuda(cudaGetLastError(), grid.where);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+                        cudaStream_t stream, Arguments&&... arguments) {
+  const auto* const code = reinterpret_cast<const void*>(kernel);
+  allow_shared(code, shared_bytes, grid.where);
+  std::tuple<Parameters...> copies(static_cast<Arguments&&>(arguments)...);
+  std::apply(
+      [&](auto&... each) {
+        void* pointers[] = {const_cast<void*>(static_cast<const void*>(&each))..., nullptr};
+        check_cuda(
+            cudaLaunchCooperativeKernel(code, grid.size, block, pointers, shared_bytes, stream),
+            grid.where);
+      },
+      copies);
 }
 
 #else
@@ -86,23 +109,44 @@ T* dynamic_shared() {
   return reinterpret_cast<T*>(emulator::dynamic_shared_memory());
 }
 
+namespace emulator {
+
+template <class... Parameters, class... Arguments>
+void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+                 cudaStream_t stream, bool cooperative, Arguments&&... arguments) {
+  using Call = emulator::Call<Parameters...>;
+  const Call call{kernel, {std::forward<Arguments>(arguments)...}};
+  const EmulatorOptions& options = emulator_options();
+  const Task task{.grid = grid.size,
+                  .size = block,
+                  .shared_bytes = shared_bytes,
+                  .seed = options.seed,
+                  .kernel = reinterpret_cast<const void*>(kernel),
+                  .call = call.run,
+                  .arguments = &call,
+                  .argument_bytes = sizeof call,
+                  .keep = {Call::copy, Call::drop, Call::pointers},
+                  .patience = options.patience,
+                  .cooperative = cooperative,
+                  .blocks_at_once = options.blocks_at_once,
+                  .where = grid.where};
+  launch_on(stream, task);
+}
+
+}  // namespace emulator
+
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
-  using Call = emulator::Call<Parameters...>;
-  const Call call{kernel, {std::forward<Arguments>(arguments)...}};
-  const emulator::Task task{.grid = grid.size,
-                            .size = block,
-                            .shared_bytes = shared_bytes,
-                            .seed = emulator_options().seed,
-                            .kernel = reinterpret_cast<const void*>(kernel),
-                            .call = call.run,
-                            .arguments = &call,
-                            .argument_bytes = sizeof call,
-                            .keep = {Call::copy, Call::drop, Call::pointers},
-                            .patience = emulator_options().patience,
-                            .where = grid.where};
-  emulator::launch_on(stream, task);
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false,
+                        std::forward<Arguments>(arguments)...);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+                        cudaStream_t stream, Arguments&&... arguments) {
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, true,
+                        std::forward<Arguments>(arguments)...);
 }
 
 #endif

@@ -80,11 +80,12 @@ class PinnedArray {
 };
 
 // The work of the example: y = x after some rounds of x -> x^2 - 1/2.
-__global__ inline void iterate_map(const float* x, float* y, int n, int rounds) {
+template <class Real>
+__global__ void iterate_map(const Real* x, Real* y, int n, int rounds) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= static_cast<unsigned>(n)) return;
-  float value = x[i];
-  for (int round = 0; round < rounds; ++round) value = value * value - 0.5f;
+  Real value = x[i];
+  for (int round = 0; round < rounds; ++round) value = value * value - Real(0.5);
   y[i] = value;
 }
 
@@ -104,7 +105,7 @@ inline void run_in_turn(const Pieces& pieces) {
   for (int i = 0; i < pieces.count; ++i) {
     const size_t at = static_cast<size_t>(i) * n;
     check_cuda(cudaMemcpy(x.data(), pieces.in + at, pieces.bytes(), cudaMemcpyHostToDevice));
-    launch(iterate_map, pieces.blocks(), 128, 0, nullptr, x.data(), y.data(), pieces.n,
+    launch(iterate_map<float>, pieces.blocks(), 128, 0, nullptr, x.data(), y.data(), pieces.n,
            pieces.rounds);
     check_cuda(cudaMemcpy(pieces.out + at, y.data(), pieces.bytes(), cudaMemcpyDeviceToHost));
   }
@@ -127,7 +128,8 @@ inline void run_overlapped(const Pieces& pieces) {
     check_cuda(cudaEventRecord(filled[i % 2], copies));
 
     check_cuda(cudaStreamWaitEvent(work, filled[i % 2]));
-    launch(iterate_map, pieces.blocks(), 128, 0, work, buffer, y.data(), pieces.n, pieces.rounds);
+    launch(iterate_map<float>, pieces.blocks(), 128, 0, work, buffer, y.data(), pieces.n,
+           pieces.rounds);
     check_cuda(cudaEventRecord(emptied[i % 2], work));
     check_cuda(
         cudaMemcpyAsync(pieces.out + at, y.data(), pieces.bytes(), cudaMemcpyDeviceToHost, work));

@@ -1,5 +1,5 @@
-// The emulator's device memory: cudaMalloc on the CPU, with a list of what is allocated, so that an
-// address says which allocation it belongs to.
+// The emulator's device memory: a list of what cudaMalloc has allocated (stream_words.hpp), so that
+// an address says which allocation it belongs to.
 //
 //     allocations, by address    [x: 4000 bytes]      [y: 4000 bytes]    ...
 //     address p                                  ^ "8 bytes behind x", in a kernel's error
@@ -116,13 +116,6 @@ struct PinnedRange {
 PinnedRange& pinned_range();
 
 }  // namespace yotta
-
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
-cudaError_t cudaMalloc(void** memory, size_t bytes);
-template <class T>
-cudaError_t cudaMalloc(T** memory, size_t bytes) {
-  return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
-}
 
 #ifndef YOTTA_COMPILED
 #include "yotta/device/emulator/impl/global_memory.ipp"

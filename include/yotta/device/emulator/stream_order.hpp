@@ -101,6 +101,7 @@ struct Operation {
   std::function<void(Operation&)> run = {};
   Footprint footprint = {};  // of a kernel: known once it has run, in the checked build
   std::function<std::string(uint32_t site)> line_of = {};  // of a kernel: "smooth.hpp:12"
+  std::vector<const void*> pointers = {};                  // that it was given
   std::function<void()> forgotten = {};  // called when nothing can race with it any more
   bool in_issue_order = false;           // run after all that was issued before
 

@@ -22,7 +22,7 @@
 // The legacy default stream (nullptr). Its operations wait for all that was issued before on
 // blocking streams, and run at once; later operations of blocking streams come after them. Streams
 // of cudaStreamNonBlocking know nothing of it. A launch on it has ended when it returns, which a
-// GPU does not promise: the checks act as on the GPU.
+// GPU does not promise: the checks act as on the GPU. All threads of the host count as one.
 //
 // A failed operation is thrown by the call that made it run; what was queued then is dropped.
 // References: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime API,
@@ -43,6 +43,24 @@
 #include "yotta/device/emulator/stream_order.hpp"
 #include "yotta/device/emulator/task.hpp"
 
+namespace yotta {
+
+// Work that was recorded instead of run.
+struct GraphNode {
+  Operation operation;
+  std::vector<size_t> after;                                  // the nodes that end before it begins
+  std::vector<std::pair<const void*, uint64_t>> allocations;  // its pointers, and whose they were
+};
+struct Capture {
+  std::vector<GraphNode> nodes;
+  cudaStream_t origin = nullptr;
+  bool relaxed = false;  // the host may allocate meanwhile
+  bool is_void = false;  // because of an error
+  bool ended = false;
+};
+
+}  // namespace yotta
+
 // A stream: what its next operation comes after.
 struct CUstream_st {
   size_t place = 0;  // in clocks
@@ -51,12 +69,30 @@ struct CUstream_st {
   uint32_t issued = 0;
   yotta::StreamClock clock = {};
   std::vector<std::shared_ptr<yotta::Operation>> after = {};
+  std::shared_ptr<yotta::Capture> capture = {};  // if it is captured,
+  std::vector<size_t> nodes = {};                // what its next node comes after
 };
 
 // An event: what had been issued on its stream when it was recorded.
 struct CUevent_st {
   yotta::StreamClock clock = {};
   std::vector<std::shared_ptr<yotta::Operation>> after = {};
+  std::shared_ptr<yotta::Capture> capture = {};  // if it was recorded in a capture
+  std::vector<size_t> nodes = {};
+  uint64_t epoch = 0;
+};
+
+struct CUgraph_st {
+  std::vector<yotta::GraphNode> nodes;
+};
+
+// A graph that can be launched. Each node belongs to a lane, in which one comes after the other;
+// lanes have places in clocks, as streams have.
+struct CUgraphExec_st {
+  std::vector<yotta::GraphNode> nodes;
+  std::vector<size_t> places;    // of the nodes' lanes
+  std::vector<uint32_t> issued;  // by place
+  std::shared_ptr<yotta::Operation> last = {};
 };
 
 namespace yotta {
@@ -102,6 +138,16 @@ class StreamQueue {
   cudaError_t record(cudaEvent_t event, cudaStream_t stream);
   cudaError_t wait(cudaStream_t stream, cudaEvent_t event);
 
+  // Capture: while it lasts, submit() records.
+  cudaError_t begin_capture(cudaStream_t stream, bool relaxed);
+  cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph);
+  bool captures(cudaStream_t stream);
+  // The host is about to allocate, free or wait for everything, which a capture may forbid.
+  cudaError_t host_work();
+  cudaGraphExec_t instantiate(const CUgraph_st& graph);
+  void destroy(cudaGraphExec_t exec);
+  cudaError_t launch(cudaGraphExec_t exec, cudaStream_t stream, Where where);
+
   // The host reads or writes pinned memory. A race is thrown by the next call that may throw.
   void host_access(HostAccess access);
   // Pinned memory appears and goes: then even the legacy stream has an order to keep.
@@ -109,11 +155,17 @@ class StreamQueue {
 
  private:
   using Shared = std::shared_ptr<Operation>;
+  static constexpr size_t most_history = 4096;  // operations that a race is looked for with
 
   bool known(cudaStream_t stream) const { return stream == nullptr || streams_.count(stream) > 0; }
   CUstream_st& of(cudaStream_t stream) { return stream == nullptr ? legacy_ : *stream; }
   void meet_blocking_streams();
   Shared issue(CUstream_st& stream, Operation operation);
+  void append(const Shared& operation);
+  void append_nodes(CUgraphExec_st& exec, CUstream_st& stream, const Shared& begin);
+  cudaError_t record_node(CUstream_st& stream, Operation operation);
+  cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event);
+  bool default_stream_is_captured();
   void step();
   template <class Ended>
   void run_until(Ended ended);
@@ -122,6 +174,7 @@ class StreamQueue {
   void check(const Operation& operation);
   void host_has_seen_all();
   void forget_what_is_over();
+  void forget_oldest();
   void forget_all();
   void abandon();
   void throw_held();
@@ -130,12 +183,14 @@ class StreamQueue {
   std::recursive_mutex mutex_;
   std::atomic<bool> in_use_ = false;
   uint64_t seed_ = 1, steps_ = 0, sequence_ = 0;
+  uint64_t epoch_ = 1;              // clocks begin anew when nothing is in use
   size_t places_ = 1, pinned_ = 0;  // place 0 is the legacy default stream's
   CUstream_st legacy_{.name = "the legacy default stream"};
   std::set<cudaStream_t> streams_;
   std::vector<Shared> pending_;  // as they were issued
   std::vector<Shared> history_;  // have run; some operation is not ordered after them
   std::vector<HostAccess> host_accesses_;
+  std::set<cudaGraphExec_t> graphs_;
   StreamClock host_;  // what the host knows to have ended
   std::exception_ptr held_;
 };

@@ -35,6 +35,11 @@ inline constexpr unsigned cudaStreamDefault = 0;
 inline constexpr unsigned cudaStreamNonBlocking = 1;  // knows nothing of the default stream
 inline constexpr unsigned cudaEventDefault = 0;
 inline constexpr unsigned cudaEventDisableTiming = 2;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
 
 // ---- Streams and events ----
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
@@ -61,6 +66,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 
+// ---- Capture ----
+// What the stream is given from now on is recorded, and does not run; so too on streams that wait
+// for its events.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+
 // ---- Copies ----
 // The side that is the device's must lie in one allocation.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -79,6 +90,12 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
                             yotta::Where where = yotta::Where::current());
 
 // ---- Memory ----
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
+cudaError_t cudaMalloc(void** memory, size_t bytes);
+template <class T>
+cudaError_t cudaMalloc(T** memory, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
+}
 // What is queued on any stream has ended when it returns.
 cudaError_t cudaFree(void* memory);
 // Pinned memory of the host.

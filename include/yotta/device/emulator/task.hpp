@@ -25,8 +25,12 @@ struct dim3 {
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
 
 namespace yotta {
 
@@ -61,8 +65,10 @@ struct Task {
   void (*call)(const void* arguments) = nullptr;
   const void* arguments = nullptr;
   size_t argument_bytes = 0;
-  Arguments keep;        // for launches that run later
-  double patience = 10;  // seconds that a thread may run without reaching a barrier
+  Arguments keep;               // for launches that run later
+  double patience = 10;         // seconds that a thread may run without reaching a barrier
+  bool cooperative = false;     // all blocks are there at once, and may meet
+  bool blocks_at_once = false;  // as many as fit
   Where where;
   Footprint* footprint = nullptr;  // to be filled by a checked launch
 };

@@ -167,15 +167,3 @@ YOTTA_INLINE DeviceMemory::Allocations::iterator DeviceMemory::find(const void* 
 }
 
 }  // namespace yotta
-
-YOTTA_INLINE cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  const auto [left, whole] = yotta::DeviceMemory::instance().room();
-  *free = left;
-  *total = whole;
-  return cudaSuccess;
-}
-
-YOTTA_INLINE cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  *memory = yotta::DeviceMemory::instance().allocate(bytes);
-  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
-}

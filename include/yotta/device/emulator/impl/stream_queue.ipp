@@ -86,6 +86,12 @@ inline void check_freed(const Operation& first, const Operation& second) {
 
 // ---- Streams ----
 
+// An error in a capture: it will not become a graph. False if there is no capture.
+inline bool void_capture(const std::shared_ptr<Capture>& capture) {
+  if (capture) capture->is_void = true;
+  return capture != nullptr;
+}
+
 YOTTA_INLINE StreamQueue& StreamQueue::instance() {
   static auto* one = new StreamQueue;  // never destroyed: arrays may outlive main()
   return *one;
@@ -134,11 +140,12 @@ YOTTA_INLINE void StreamQueue::pinned_changes(int by) {
 }
 
 YOTTA_INLINE void StreamQueue::update_use() {
-  in_use_ = !streams_.empty() || !pending_.empty() || pinned_ > 0;
+  in_use_ = !streams_.empty() || !pending_.empty() || !graphs_.empty() || pinned_ > 0;
   if (in_use_) return;
   forget_all();
   places_ = 1;
   steps_ = 0;
+  ++epoch_;
   host_ = {};
   legacy_ = {.name = legacy_.name};
 }
@@ -161,19 +168,25 @@ YOTTA_INLINE auto StreamQueue::issue(CUstream_st& stream, Operation operation) -
   shared->stream = stream.place;
   shared->stream_name = stream.name;
   shared->number = ++stream.issued;
-  shared->sequence = ++sequence_;
   stream.clock.set(stream.place, shared->number);
   shared->clock = stream.clock;
   shared->waits = std::exchange(stream.after, {shared});
-  pending_.push_back(shared);
-  update_use();
+  append(shared);
   return shared;
+}
+
+YOTTA_INLINE void StreamQueue::append(const Shared& operation) {
+  operation->sequence = ++sequence_;
+  pending_.push_back(operation);
+  update_use();
 }
 
 YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, Operation operation) {
   const LockedWork lock(mutex_);
   throw_held();
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (of(stream).capture) return record_node(of(stream), std::move(operation));
+  if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   constexpr size_t most_pending = 1024;  // then a launch waits, as on a GPU
   run_until([&] { return pending_.size() < most_pending; });
   if (stream == nullptr) meet_blocking_streams();
@@ -185,9 +198,10 @@ YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, Operation oper
 YOTTA_INLINE cudaError_t StreamQueue::record(cudaEvent_t event, cudaStream_t stream) {
   const LockedWork lock(mutex_);
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   if (stream == nullptr) meet_blocking_streams();
-  event->clock = of(stream).clock;
-  event->after = of(stream).after;
+  const CUstream_st& recorded = of(stream);
+  *event = {recorded.clock, recorded.after, recorded.capture, recorded.nodes, epoch_};
   return cudaSuccess;
 }
 
@@ -195,8 +209,186 @@ YOTTA_INLINE cudaError_t StreamQueue::wait(cudaStream_t stream, cudaEvent_t even
   const LockedWork lock(mutex_);
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
   CUstream_st& waiting = of(stream);
+  if (event->epoch != epoch_) return cudaSuccess;  // it has happened, or was never recorded
+  if (waiting.capture || event->capture) return wait_in_capture(waiting, *event);
   waiting.clock.join(event->clock);
   waiting.after.insert(waiting.after.end(), event->after.begin(), event->after.end());
+  return cudaSuccess;
+}
+
+// ---- Capture and graphs ----
+
+YOTTA_INLINE bool StreamQueue::captures(cudaStream_t stream) {
+  const LockedWork lock(mutex_);
+  return stream != nullptr && known(stream) && stream->capture != nullptr;
+}
+
+// Whether the default stream would have to wait for what is only recorded; that is an error.
+YOTTA_INLINE bool StreamQueue::default_stream_is_captured() {
+  return std::any_of(streams_.begin(), streams_.end(), [](const cudaStream_t each) {
+    return each->blocking && void_capture(each->capture);
+  });
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::host_work() {
+  const LockedWork lock(mutex_);
+  for (const cudaStream_t each : streams_)
+    if (each->capture && !each->capture->relaxed && void_capture(each->capture))
+      return cudaErrorStreamCaptureUnsupported;
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::begin_capture(cudaStream_t stream, bool relaxed) {
+  const LockedWork lock(mutex_);
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr) return cudaErrorStreamCaptureUnsupported;
+  if (stream->capture) return cudaErrorIllegalState;
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->origin = stream;
+  stream->capture->relaxed = relaxed;
+  stream->nodes.clear();
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::record_node(CUstream_st& stream, Operation operation) {
+  Capture& capture = *stream.capture;
+  if (capture.is_void) return cudaErrorStreamCaptureInvalidated;
+  GraphNode node{std::move(operation), std::exchange(stream.nodes, {capture.nodes.size()}), {}};
+  for (const void* each : node.operation.pointers)
+    if (const uint64_t serial = DeviceMemory::instance().serial_of(each); serial != 0)
+      node.allocations.emplace_back(each, serial);
+  capture.nodes.push_back(std::move(node));
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::wait_in_capture(CUstream_st& stream,
+                                                      const CUevent_st& event) {
+  if (!event.capture && event.after.empty()) return cudaSuccess;  // its stream was empty
+  if (event.capture && event.capture->ended) return cudaErrorCapturedEvent;
+  if (!event.capture) {
+    void_capture(stream.capture);
+    return cudaErrorStreamCaptureIsolation;
+  }
+  if (&stream == &legacy_ && void_capture(event.capture)) return cudaErrorStreamCaptureImplicit;
+  if (stream.capture && stream.capture != event.capture) {
+    void_capture(stream.capture);
+    void_capture(event.capture);
+    return cudaErrorStreamCaptureMerge;
+  }
+  if (!stream.capture) stream.nodes.clear();
+  stream.capture = event.capture;
+  stream.nodes.insert(stream.nodes.end(), event.nodes.begin(), event.nodes.end());
+  return cudaSuccess;
+}
+
+// All nodes that end before one that comes after `last` begins.
+inline std::set<size_t> all_before(const std::vector<GraphNode>& nodes,
+                                   const std::vector<size_t>& last) {
+  std::set<size_t> all(last.begin(), last.end());
+  for (size_t i = nodes.size(); i-- > 0;)
+    if (all.count(i) > 0) all.insert(nodes[i].after.begin(), nodes[i].after.end());
+  return all;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::end_capture(cudaStream_t stream, cudaGraph_t* graph) {
+  const LockedWork lock(mutex_);
+  *graph = nullptr;
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (stream == nullptr || !stream->capture) return cudaErrorIllegalState;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture->origin != stream) return cudaErrorStreamCaptureUnmatched;
+  const std::set<size_t> joined = all_before(capture->nodes, stream->nodes);
+  bool all_joined = true;
+  for (const cudaStream_t each : streams_) {
+    if (each->capture != capture) continue;
+    for (const size_t node : each->nodes) all_joined = all_joined && joined.count(node) > 0;
+    each->capture = nullptr;
+  }
+  capture->ended = true;
+  if (capture->is_void) return cudaErrorStreamCaptureInvalidated;
+  if (!all_joined) return cudaErrorStreamCaptureUnjoined;
+  *graph = new CUgraph_st{std::move(capture->nodes)};
+  return cudaSuccess;
+}
+
+// A node goes into the lane whose last node is the first that it comes after, or into a new one.
+YOTTA_INLINE cudaGraphExec_t StreamQueue::instantiate(const CUgraph_st& graph) {
+  const LockedWork lock(mutex_);
+  auto* const exec = new CUgraphExec_st{graph.nodes, {}, {}};
+  std::set<size_t> ends;  // nodes at the end of their lane
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::vector<size_t>& after = graph.nodes[i].after;
+    const bool goes_on = !after.empty() && ends.erase(after[0]) > 0;
+    exec->places.push_back(goes_on ? exec->places[after[0]] : places_++);
+    ends.insert(i);
+  }
+  exec->issued.resize(places_);
+  graphs_.insert(exec);
+  update_use();
+  return exec;
+}
+
+YOTTA_INLINE void StreamQueue::destroy(cudaGraphExec_t exec) {
+  const LockedWork lock(mutex_);
+  graphs_.erase(exec);
+  delete exec;
+  update_use();
+}
+
+// Fails if a node would use memory that has been freed since it was captured.
+inline void check_pointers(const CUgraphExec_st& exec, Where where) {
+  for (const GraphNode& node : exec.nodes)
+    for (const auto& [pointer, serial] : node.allocations)
+      if (DeviceMemory::instance().serial_of(pointer) != serial)
+        fail_as<StreamError>(
+            where,
+            "stale pointer: the graph repeats the {} of {} with the pointers of its capture, and "
+            "the memory at {} has been freed since then. Keep the memory as long as the graph and "
+            "copy new data into it, or capture again and call cudaGraphExecUpdate",
+            node.operation.word, yotta::at(node.operation.where), pointer);
+}
+
+// Appends the nodes of a graph, all of them after `begin`; the stream goes on after all of them.
+YOTTA_INLINE void StreamQueue::append_nodes(CUgraphExec_st& exec, CUstream_st& stream,
+                                            const Shared& begin) {
+  std::vector<Shared> issued;
+  for (size_t i = 0; i < exec.nodes.size(); ++i) {
+    const auto node = std::make_shared<Operation>(exec.nodes[i].operation);
+    node->waits = {begin};
+    node->clock = begin->clock;
+    for (const size_t before : exec.nodes[i].after) {
+      node->waits.push_back(issued[before]);
+      node->clock.join(issued[before]->clock);
+    }
+    node->stream = exec.places[i];
+    node->stream_name = "a graph on " + stream.name;
+    node->number = ++exec.issued[node->stream];
+    node->clock.set(node->stream, node->number);
+    append(node);
+    issued.push_back(node);
+    stream.clock.join(node->clock);
+    stream.after.push_back(node);
+  }
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::launch(cudaGraphExec_t exec, cudaStream_t stream,
+                                             Where where) {
+  const LockedWork lock(mutex_);
+  throw_held();
+  if (!known(stream) || graphs_.count(exec) == 0) return cudaErrorInvalidResourceHandle;
+  if (of(stream).capture) return cudaErrorNotSupported;
+  if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
+  check_pointers(*exec, where);
+  if (stream == nullptr) meet_blocking_streams();
+  CUstream_st& in = of(stream);
+  if (exec->last) {  // a graph does not overlap with itself
+    in.clock.join(exec->last->clock);
+    in.after.push_back(exec->last);
+  }
+  const Operation mark{.word = "cudaGraphLaunch", .where = where, .run = [](Operation&) {}};
+  append_nodes(*exec, in, issue(in, mark));
+  exec->last = issue(in, mark);
+  if (stream == nullptr) run_until([&] { return exec->last->done; });
   return cudaSuccess;
 }
 
@@ -238,7 +430,8 @@ YOTTA_INLINE void StreamQueue::execute(const Shared& operation) {
   } catch (...) {
     error = std::current_exception();
   }
-  history_.push_back(operation);
+  if (!operation->footprint.empty()) history_.push_back(operation);
+  if (history_.size() > most_history) forget_oldest();
   if (error) {
     abandon();
     std::rethrow_exception(error);
@@ -273,6 +466,11 @@ YOTTA_INLINE void StreamQueue::abandon() {
   pending_.clear();
   forget_all();
   update_use();
+}
+
+YOTTA_INLINE void StreamQueue::forget_oldest() {
+  if (history_[0]->forgotten) history_[0]->forgotten();
+  history_.erase(history_.begin());
 }
 
 YOTTA_INLINE void StreamQueue::forget_all() {
@@ -310,6 +508,8 @@ YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaStream_t stream) {
   const LockedWork lock(mutex_);
   throw_held();
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (void_capture(of(stream).capture)) return cudaErrorStreamCaptureUnsupported;
+  if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   if (stream == nullptr) meet_blocking_streams();
   CUstream_st& waited = of(stream);
   run_until([&] { return all_done(waited.after); });
@@ -321,6 +521,8 @@ YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaStream_t stream) {
 YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaEvent_t event) {
   const LockedWork lock(mutex_);
   throw_held();
+  if (event->epoch != epoch_) return cudaSuccess;
+  if (void_capture(event->capture)) return cudaErrorCapturedEvent;
   run_until([&] { return all_done(event->after); });
   host_has_seen(event->clock);
   return cudaSuccess;
@@ -329,6 +531,7 @@ YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaEvent_t event) {
 YOTTA_INLINE cudaError_t StreamQueue::synchronise_all() {
   const LockedWork lock(mutex_);
   throw_held();
+  if (const cudaError_t code = host_work(); code != cudaSuccess) return code;
   run_until([&] { return pending_.empty(); });
   host_has_seen_all();
   throw_held();
@@ -344,6 +547,7 @@ YOTTA_INLINE void StreamQueue::host_has_seen_all() {
 YOTTA_INLINE cudaError_t StreamQueue::query(cudaStream_t stream) {
   const LockedWork lock(mutex_);
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (of(stream).capture) return synchronise(stream);
   if (stream == nullptr) meet_blocking_streams();
   if (all_done(of(stream).after)) return synchronise(stream);
   step();
@@ -352,7 +556,7 @@ YOTTA_INLINE cudaError_t StreamQueue::query(cudaStream_t stream) {
 
 YOTTA_INLINE cudaError_t StreamQueue::query(cudaEvent_t event) {
   const LockedWork lock(mutex_);
-  if (all_done(event->after)) return synchronise(event);
+  if (event->capture || all_done(event->after)) return synchronise(event);
   step();
   return cudaErrorNotReady;
 }

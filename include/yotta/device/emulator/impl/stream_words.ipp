@@ -83,13 +83,16 @@ inline cudaError_t submit_copy(const char* word, RowCopy copy, cudaMemcpyKind ki
   const bool to_pageable = !copy.to_device && !memory.is_pinned(copy.to);
   Operation operation{.word = word, .where = where};
   operation.footprint = copy.footprint(!from_pageable, !to_pageable);
-  if (from_pageable) {
+  operation.pointers = {copy.to_device || !to_pageable ? copy.to : nullptr,
+                        copy.from_device || !from_pageable ? copy.from : nullptr};
+  const bool captured = streams.captures(stream);
+  if (from_pageable && !captured) {
     operation.run = [staged = copy.stage(), copy](Operation&) { copy.run(); };
   } else {
     operation.run = [copy](Operation&) { copy.run(); };
   }
   const cudaError_t code = streams.submit(stream, std::move(operation));
-  return code == cudaSuccess && to_pageable ? streams.synchronise(stream) : code;
+  return code == cudaSuccess && to_pageable && !captured ? streams.synchronise(stream) : code;
 }
 
 inline cudaError_t submit_set(const char* word, void* memory, int value, size_t bytes,
@@ -106,6 +109,7 @@ inline cudaError_t submit_set(const char* word, void* memory, int value, size_t 
     return cudaSuccess;
   }
   operation.footprint.add({reinterpret_cast<uintptr_t>(memory), bytes, Use::write});
+  operation.pointers = {memory};
   return streams.submit(stream, std::move(operation));
 }
 
@@ -201,16 +205,42 @@ YOTTA_INLINE cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, 
   return yotta::submit_set("cudaMemsetAsync", memory, value, bytes, stream, where);
 }
 
+// ---- Capture ----
+YOTTA_INLINE cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return yotta::StreamQueue::instance().begin_capture(stream, mode == cudaStreamCaptureModeRelaxed);
+}
+
+YOTTA_INLINE cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return yotta::StreamQueue::instance().end_capture(stream, graph);
+}
+
 // ---- Memory ----
+YOTTA_INLINE cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const auto [left, whole] = yotta::DeviceMemory::instance().room();
+  *free = left;
+  *total = whole;
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  const cudaError_t code = yotta::StreamQueue::instance().host_work();
+  if (code != cudaSuccess) return code;
+  *memory = yotta::DeviceMemory::instance().allocate(bytes);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
 YOTTA_INLINE cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   auto& streams = yotta::StreamQueue::instance();
+  if (const cudaError_t code = streams.host_work(); code != cudaSuccess) return code;
   const bool well = !streams.in_use() || streams.synchronise_quietly();
   if (!yotta::DeviceMemory::instance().release(memory)) return cudaErrorInvalidValue;
   return well ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
 YOTTA_INLINE cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  const cudaError_t code = yotta::StreamQueue::instance().host_work();
+  if (code != cudaSuccess) return code;
   *memory = yotta::DeviceMemory::instance().allocate(bytes, /*pinned=*/true);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   yotta::StreamQueue::instance().pinned_changes(1);
@@ -227,8 +257,9 @@ YOTTA_INLINE cudaError_t cudaFreeHost(void* memory) {
 
 YOTTA_INLINE cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream,
                                          yotta::Where where) {
-  const cudaError_t code = cudaMalloc(memory, bytes);
   auto& streams = yotta::StreamQueue::instance();
+  if (streams.captures(stream)) return cudaErrorNotSupported;
+  const cudaError_t code = cudaMalloc(memory, bytes);
   if (code != cudaSuccess || !streams.in_use()) return code;
   yotta::Operation operation{
       .word = "cudaMallocAsync", .where = where, .run = [](yotta::Operation&) {}};
@@ -240,6 +271,7 @@ YOTTA_INLINE cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream, yotta:
   auto& streams = yotta::StreamQueue::instance();
   auto& all = yotta::DeviceMemory::instance();
   if (memory == nullptr || !streams.in_use()) return cudaFree(memory);
+  if (streams.captures(stream)) return cudaErrorNotSupported;
   const size_t bytes = all.bytes_of(memory);
   if (!all.mark_freed(memory)) return cudaErrorInvalidValue;
   yotta::Operation operation{.word = "cudaFreeAsync", .where = where};
