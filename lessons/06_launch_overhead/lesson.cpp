@@ -5,6 +5,7 @@
 #include "course/shared/launch_picture.hpp"
 #include "course/shared/lesson.hpp"
 #include "missing_event.hpp"
+#include "yotta/device/occupancy.hpp"
 #include "yotta/machine/latency_hiding.hpp"
 #include "yotta/machine/toggle_power.hpp"
 
@@ -182,9 +183,23 @@ void little(Lesson& lesson) {
     lesson.say("{:<8}{:>12.0f}{:>12.0f}{:>12.2f}{:>18.1f}{:>18.1f}", sm.chip, 1e9 * sm.latency(),
                1e-3 * bytes_in_flight(sm) * sm.sms, 1e-3 * bytes_in_flight(sm), warps_needed(sm, 4),
                warps_needed(sm, 16));
+}
+
+// Kernels by what a block needs: the warps that an H100's SM has room for, and what they can load.
+void occupied(Lesson& lesson) {
+  lesson.section(
+      "Occupancy: blocks that fit on an SM of an H100, and the bandwidth that they reach");
+  lesson.say("{:>10}{:>12}{:>12}{:>10}{:>18}{:>14}{:>14}", "threads", "registers", "shared, KB",
+             "warps", "limited by", "4 B, TB/s", "16 B, TB/s");
   const SmSheet& h100 = sm_sheets[1];
-  lesson.say("an h100 with 8 warps an SM: {:.2f} TB/s with loads of 4 B, {:.2f} with 16 B",
-             1e-12 * bandwidth_reached(h100, 8, 4), 1e-12 * bandwidth_reached(h100, 8, 16));
+  for (const BlockNeeds& block :
+       {BlockNeeds{256, 0, 32}, {256, 48 * 1024, 40}, {128, 0, 255}, {128, 100 * 1024, 128}}) {
+    const Occupancy fits = occupancy(multiprocessors_of(h100.chip), block);
+    lesson.say("{:>10}{:>12}{:>12.0f}{:>10}{:>18}{:>14.2f}{:>14.2f}", block.threads,
+               block.registers, static_cast<double>(block.shared) / 1024, fits.warps(),
+               fits.limit(), 1e-12 * bandwidth_reached(h100, fits.warps(), 4),
+               1e-12 * bandwidth_reached(h100, fits.warps(), 16));
+  }
 }
 
 void toggles(Lesson& lesson) {
@@ -222,6 +237,7 @@ int main(int argc, char** argv) {
         copies(lesson, host);
         real_streams(lesson);
         little(lesson);
+        occupied(lesson);
         toggles(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 06");
       },

@@ -28,7 +28,8 @@ inline void run_without_wait(const Pieces& pieces) {
         cudaMemcpyAsync(buffer, pieces.in + at, pieces.bytes(), cudaMemcpyHostToDevice, copies));
     check_cuda(cudaEventRecord(filled[i % 2], copies));
     check_cuda(cudaStreamWaitEvent(work, filled[i % 2]));
-    launch(iterate_map, pieces.blocks(), 128, 0, work, buffer, y.data(), pieces.n, pieces.rounds);
+    launch(iterate_map<float>, pieces.blocks(), 128, 0, work, buffer, y.data(), pieces.n,
+           pieces.rounds);
     check_cuda(
         cudaMemcpyAsync(pieces.out + at, y.data(), pieces.bytes(), cudaMemcpyDeviceToHost, work));
   }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/message_of.hpp"
+#include "yotta/machine/latency_hiding.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -30,4 +31,20 @@ TEST_CASE("the report names the limit, and an unknown chip is refused") {
       "4 blocks of 8 warps on each of 132 SMs (50% of its warps), limited by shared memory"));
   CHECK(contains(occupancy_report(multiprocessors_of("h100"), {1024, 0, 0}), "limited by threads"));
   CHECK(contains(message_of([] { multiprocessors_of("v5p"); }), "known are a100"));
+}
+
+TEST_CASE("warps that fit against warps that Little's law asks for") {
+  for (const SmSheet& sm : sm_sheets) {
+    const Multiprocessors& chip = multiprocessors_of(sm.chip);
+    CHECK(chip.count == sm.sms);
+    CHECK(chip.warps == sm.most_warps);
+    const double full = chip_named(sm.chip).bandwidth;
+    // A full SM hides latency with loads of 4 bytes, half of one does not; with 16 bytes it does.
+    const Occupancy whole = occupancy(chip, {256, 0, 32}), half = occupancy(chip, {256, 0, 64});
+    CHECK(whole.warps() >= warps_needed(sm, 4));
+    CHECK(half.warps() < warps_needed(sm, 4));
+    CHECK(bandwidth_reached(sm, whole.warps(), 4) == full);
+    CHECK(bandwidth_reached(sm, half.warps(), 4) < 0.7 * full);
+    CHECK(bandwidth_reached(sm, half.warps(), 16) == full);
+  }
 }

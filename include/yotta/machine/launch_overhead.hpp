@@ -36,8 +36,8 @@
 
 namespace yotta {
 
-// What a host and the way to its chip cost. Fitted to NVIDIA's figures above: launch + completion to
-// the first, gap to the second, graph_gap to the third. The others are assumptions.
+// What a host and the way to its chip cost. Fitted to NVIDIA's figures above: launch + completion
+// to the first, gap to the second, graph_gap to the third. The others are assumptions.
 struct Host {
   double framework = 6e-6;      // seconds an op, before its launch: PyTorch takes some 5 to 10 us
   double launch = 2.2e-6;       // seconds that the host is busy with one launch
