@@ -2,13 +2,15 @@
 // with sums in f32 on tensor cores.
 //
 // Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is
-// from cuBLAS's. Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
+// from cuBLAS's. Then cuBLAS on several kinds of data, beside lesson 06's model of an A100.
+// Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
 #include <CLI/CLI.hpp>
 
 #include "bench.hpp"
 #include "course/shared/console.hpp"
 #include "gpu_matmul.hpp"
 #include "yotta/core/cpu/measure.hpp"
+#include "yotta/machine/toggle_power.hpp"
 
 namespace {
 
@@ -16,7 +18,7 @@ using namespace yotta;
 
 struct Options {
   std::string json;
-  std::vector<std::string> types = {"fp32", "bf16"};
+  std::vector<std::string> types = {"fp32", "bf16", "data"};
   std::vector<int> sizes = {512, 1024, 2048, 4096, 8192};
   double seconds = 1;
 };
@@ -61,6 +63,26 @@ void print_aim(const std::string& type, const bench::Json& rows) {
              reached >= aim ? "reached" : "not reached");
 }
 
+// Prints what cuBLAS makes of each kind of data; the first are zeros.
+void add_data(int size, double seconds, bench::Json& rows) {
+  const std::vector<bench::GpuMatmul> all = bench::measure_gpu_data(size, seconds);
+  const PowerModel a100;
+  console::Table table(
+      {fmt::format("cuBLAS bf16 {}^3", size), "TFLOP/s", "of zeros", "model, A100"});
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double of_zeros = all[i].tflops / all[0].tflops,
+                 model = a100.clock(toggles_of(all_data_kinds[i], 64).all());
+    table.row({all[i].name, fmt::format("{:.1f}", all[i].tflops),
+               fmt::format("{:.1f}%", 100 * of_zeros), fmt::format("{:.1f}%", 100 * model)});
+    rows.push_back({{"type", "data"},
+                    {"kernel", all[i].name},
+                    {"size", size},
+                    {"tflops", all[i].tflops},
+                    {"of_zeros", of_zeros}});
+  }
+  fmt::print("{}\n", table.text());
+}
+
 int run(const Options& options) {
   const std::string gpu = bench::gpu_name();
   if (gpu.empty()) return not_run("there is no GPU here");
@@ -68,6 +90,10 @@ int run(const Options& options) {
   bench::Json rows = bench::Json::array();
   bool right = true;
   for (const std::string& type : options.types) {
+    if (type == "data") {
+      if (!options.sizes.empty()) add_data(options.sizes.back(), options.seconds, rows);
+      continue;
+    }
     for (const int size : options.sizes)
       right = add_size(type, size, options.seconds, rows) && right;
     if (!options.sizes.empty()) print_aim(type, rows);
@@ -94,8 +120,9 @@ int main(int argc, char** argv) {
   CLI::App app{"The CUDA matmul ladders against cuBLAS, in TFLOP/s"};
   Options options;
   app.add_option("--json", options.json, "also write the rows to this file");
-  app.add_option("--types", options.types, "ladders to measure")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--types", options.types,
+                 "ladders to measure; data: cuBLAS on zeros, random numbers, ...")
+      ->check(CLI::IsMember({"fp32", "bf16", "data"}));
   app.add_option("--sizes", options.sizes, "sizes of the square matrices")
       ->check(CLI::Range(1, 32768));
   app.add_option("--seconds", options.seconds, "time for each kernel")

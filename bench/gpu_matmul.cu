@@ -2,12 +2,14 @@
 
 #include <cublas_v2.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "yotta/core/random.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
+#include "yotta/machine/toggle_power.hpp"
 
 namespace yotta::bench {
 namespace {
@@ -84,6 +86,21 @@ std::vector<GpuMatmul> measure(const Rungs& rungs, int size, const Shortest& sho
   return rows;
 }
 
+// Seconds of a call, on average over at least `least` seconds of calls in a queue.
+template <class Body>
+double mean_seconds(double least, const Body& body) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  std::chrono::duration<double> passed{};
+  int calls = 0;
+  while (passed.count() < least) {
+    for (int i = 0; i < 20; ++i, ++calls) body();
+    check_cuda(cudaDeviceSynchronize());
+    passed = Clock::now() - begin;
+  }
+  return passed.count() / calls;
+}
+
 }  // namespace
 
 std::string gpu_name() {
@@ -99,6 +116,21 @@ std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
   if (ladder == Ladder::fp32) return measure<float>(matmul_rungs, size, shortest_seconds);
   using Large = Tiles<128, 256, 32, 64, 64>;
   return measure<bfloat16>(tensor_core_rungs<Large, 4>, size, shortest_seconds);
+}
+
+std::vector<GpuMatmul> measure_gpu_data(int size, double seconds) {
+  const size_t count = static_cast<size_t>(size) * static_cast<size_t>(size);
+  DeviceArray<float> c(count);
+  Cublas cublas;
+  std::vector<GpuMatmul> rows;
+  for (const DataKind kind : all_data_kinds) {
+    const DeviceArray<bfloat16> a(numbers_of(kind, count, "a")), b(numbers_of(kind, count, "b"));
+    const auto multiply = [&] { cublas.multiply(a.data(), b.data(), c.data(), size); };
+    mean_seconds(seconds / 2, multiply);  // until the clock has settled
+    const double mean = mean_seconds(seconds, multiply);
+    rows.push_back({name(kind), size, matmul_flops(size, size, size) / mean * 1e-12, 0});
+  }
+  return rows;
 }
 
 }  // namespace yotta::bench

@@ -1,4 +1,5 @@
-// The two CUDA matmul ladders against cuBLAS, measured; in builds with nvcc (gpu_matmul.cu).
+// The two CUDA matmul ladders against cuBLAS, and cuBLAS on several kinds of data, measured; in
+// builds with nvcc (gpu_matmul.cu).
 #pragma once
 
 #include <functional>
@@ -28,5 +29,9 @@ enum class Ladder { fp32, bf16 };
 // cuBLAS first, then every rung.
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
                                           const Shortest& shortest_seconds);
+
+// cuBLAS on bf16 matrices of zeros, of random numbers, ... (machine/toggle_power.hpp): the mean
+// over so many seconds each, since a GPU lowers its clock after it has drawn power for a while.
+std::vector<GpuMatmul> measure_gpu_data(int size, double seconds);
 
 }  // namespace yotta::bench

@@ -16,6 +16,7 @@
 #include "course/shared/diloco_picture.hpp"
 #include "course/shared/failures_picture.hpp"
 #include "course/shared/hsdp_picture.hpp"
+#include "course/shared/launch_picture.hpp"
 #include "course/shared/live_picture.hpp"
 #include "course/shared/mfu_picture.hpp"
 #include "course/shared/planner_picture.hpp"
@@ -161,6 +162,17 @@ TEST_CASE("on a torus no two parts ever take the same wire the same way, and all
     }
   CHECK(torus_steps(4, 0)[3] == TorusStep{0, 3, 0, true});
   CHECK(torus_steps(4, 1)[3] == TorusStep{0, 3, 7, false});  // part 0 has changed its axis
+}
+
+TEST_CASE("the step of GPT-2: the same kernels for every batch, and the host or the chip behind") {
+  const std::vector<Call> one = gpt2_step(1), many = gpt2_step(64);
+  REQUIRE(one.size() == many.size());
+  for (size_t i = 0; i < one.size(); ++i) CHECK(one[i].name == many[i].name);
+  CHECK(simulate(one).host == doctest::Approx(simulate(many).host));
+  CHECK(simulate(one).busy_share() < 0.5);
+  CHECK(simulate(many).busy_share() > 0.98);
+  for (const char* word : {">forward<", ">loss<", ">backward<", ">AdamW<"})
+    CHECK(count(launch_svg(), word) == 1);
 }
 
 TEST_CASE("the levels' numbers are those of llama3_24k") {
@@ -487,14 +499,16 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
     std::string svg;
   };
   std::string pages;
-  for (const char* topic : {"09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu",
-                            "28_planner", "29_scaling_laws", "30_failures", "31_diloco"})
+  for (const char* topic :
+       {"06_launch_overhead", "09_cluster", "10_collectives", "13_ddp", "16_hsdp", "27_mfu",
+        "28_planner", "29_scaling_laws", "30_failures", "31_diloco"})
     pages += runner::read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, topic));
   for (const auto& [file, lesson, svg] :
        {Drawn{"ring.svg", "10", ring_svg()},
         {"tree.svg", "10", tree_svg()},
         {"rabenseifner.svg", "10", rabenseifner_svg()},
         {"two_nodes.svg", "10", two_nodes_svg()},
+        {"launch_overhead.svg", "06", launch_svg()},
         {"torus.svg", "09", torus_svg()},
         {"levels.svg", "09", levels_svg()},
         {"staleness.svg", "13", staleness_svg()},

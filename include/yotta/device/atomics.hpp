@@ -5,8 +5,8 @@
 //
 // Blocks may run on several OS threads, so these are real atomic operations. Floats are added by
 // compare-and-swap, in the order in which threads arrive: sums of floats differ in their last bits
-// from run to run, as on a GPU. An exchange or compare-and-swap lets the other threads of the block
-// go first, so that a thread that waits for another's flag does not wait forever.
+// from run to run, as on a GPU. An exchange, a compare-and-swap or an addition of 0 lets the other
+// threads go first, so that a thread that waits for another's flag does not wait forever.
 // nvcc has its own, so there this file is empty. Reference: CUDA C++ Programming Guide, "Atomic
 // Functions".
 #pragma once
@@ -53,6 +53,8 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 template <yotta::emulator::AtomicNumber T>
 T atomicAdd(T* at, std::type_identity_t<T> value, yotta::Where where = yotta::Where::current()) {
+  if constexpr (std::is_integral_v<T>)
+    if (value == 0) yotta::emulator::give_way(where);  // who reads so waits for a change
   return yotta::emulator::atomically(
       at, [value](T x) { return static_cast<T>(x + value); }, where);
 }

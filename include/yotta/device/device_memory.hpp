@@ -18,6 +18,7 @@
 #include "yotta/device/kernel.hpp"
 #if !defined(__CUDACC__)
 #include "yotta/device/emulator/global_memory.hpp"
+#include "yotta/device/emulator/stream_words.hpp"
 #endif
 
 namespace yotta {
@@ -27,13 +28,6 @@ namespace yotta {
 }
 
 inline namespace YOTTA_DEVICE_BUILD {
-
-#if !defined(__CUDACC__)
-// Throws if a call of the CUDA runtime has failed.
-inline void check_cuda(cudaError_t code, Where where = Where::current()) {
-  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
-}
-#endif
 
 // An array on the device.
 template <class T>

@@ -15,16 +15,19 @@
 //
 // launch(kernel, grid, block, shared_bytes, stream, arguments...) is <<<grid, block, shared_bytes,
 // stream>>> as a function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory
-// is dynamic_shared<T>().
-// Contract: on the CPU a launch returns when the kernel has ended and throws KernelError where a
-// GPU would do something undefined; on a GPU it returns at once, and throws if the launch was
-// refused. Put device functions and kernels that headers share into `inline namespace
-// YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
+// is dynamic_shared<T>(). launch_cooperative(...) is for kernels whose blocks wait for each other
+// (cooperative_groups.hpp): all of them are there at once, or the launch is refused.
+// Contract: on the CPU a launch without a stream (nullptr) returns when the kernel has ended, and
+// throws KernelError where a GPU would do something undefined; one on a stream waits in it, and
+// throws from the call that waits for it (streams.hpp). On a GPU both return at once, and throw if
+// the launch was refused. Put device functions and kernels that headers share into `inline
+// namespace YOTTA_DEVICE_BUILD` (emulator/device_build.hpp).
 // nvcc compiles this file too.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <tuple>
 
 #include "yotta/core/error.hpp"
 #include "yotta/device/emulator/device_build.hpp"
@@ -32,6 +35,7 @@
 #include <cuda_runtime.h>
 #else
 #include "yotta/device/emulator/cuda_builtins.hpp"
+#include "yotta/device/emulator/cuda_errors.hpp"
 #include "yotta/device/emulator/scheduler.hpp"
 #if defined(YOTTA_CHECKED)
 #include "yotta/device/emulator/compiler_hooks.hpp"
@@ -52,6 +56,11 @@ struct Grid {
       : size(x, y, z), where(at) {}
 };
 
+// Throws if a call of the CUDA runtime has failed.
+inline void check_cuda(cudaError_t code, Where where = Where::current()) {
+  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+}
+
 #if defined(__CUDACC__)
 
 // The block's dynamic shared memory, aligned to 128 bytes.
@@ -61,20 +70,36 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(yotta_dynamic_shared);
 }
 
-// Throws if a call of the CUDA runtime has failed.
-inline void check_cuda(cudaError_t code, Where where = Where::current()) {
-  if (code != cudaSuccess) fail(where, "CUDA: {}", cudaGetErrorString(code));
+// Lets a kernel have more dynamic shared memory than the 48 KiB that every kernel may.
+inline void allow_shared(const void* kernel, size_t shared_bytes, Where where) {
+  if (shared_bytes > 48 * 1024)
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(shared_bytes)),
+               where);
 }
 
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
-  if (shared_bytes > 48 * 1024)
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(shared_bytes)),
-               grid.where);
+  allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes, grid.where);
   kernel<<<grid.size, block, shared_bytes, stream>>>(static_cast<Arguments&&>(arguments)...);
   check_cuda(cudaGetLastError(), grid.where);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+                        cudaStream_t stream, Arguments&&... arguments) {
+  const auto* const code = reinterpret_cast<const void*>(kernel);
+  allow_shared(code, shared_bytes, grid.where);
+  std::tuple<Parameters...> copies(static_cast<Arguments&&>(arguments)...);
+  std::apply(
+      [&](auto&... each) {
+        void* pointers[] = {const_cast<void*>(static_cast<const void*>(&each))..., nullptr};
+        check_cuda(
+            cudaLaunchCooperativeKernel(code, grid.size, block, pointers, shared_bytes, stream),
+            grid.where);
+      },
+      copies);
 }
 
 #else
@@ -84,21 +109,44 @@ T* dynamic_shared() {
   return reinterpret_cast<T*>(emulator::dynamic_shared_memory());
 }
 
+namespace emulator {
+
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes, cudaStream_t,
-            Arguments&&... arguments) {
-  const emulator::Call<Parameters...> call{kernel, {std::forward<Arguments>(arguments)...}};
-  const emulator::Task task{.grid = grid.size,
-                            .size = block,
-                            .shared_bytes = shared_bytes,
-                            .seed = emulator_options().seed,
-                            .kernel = reinterpret_cast<const void*>(kernel),
-                            .call = call.run,
-                            .arguments = &call,
-                            .argument_bytes = sizeof call,
-                            .patience = emulator_options().patience,
-                            .where = grid.where};
-  emulator::run_kernel(task);
+void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+                 cudaStream_t stream, bool cooperative, Arguments&&... arguments) {
+  using Call = emulator::Call<Parameters...>;
+  const Call call{kernel, {std::forward<Arguments>(arguments)...}};
+  const EmulatorOptions& options = emulator_options();
+  const Task task{.grid = grid.size,
+                  .size = block,
+                  .shared_bytes = shared_bytes,
+                  .seed = options.seed,
+                  .kernel = reinterpret_cast<const void*>(kernel),
+                  .call = call.run,
+                  .arguments = &call,
+                  .argument_bytes = sizeof call,
+                  .keep = {Call::copy, Call::drop, Call::pointers},
+                  .patience = options.patience,
+                  .cooperative = cooperative,
+                  .blocks_at_once = options.blocks_at_once,
+                  .where = grid.where};
+  launch_on(stream, task);
+}
+
+}  // namespace emulator
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+            cudaStream_t stream, Arguments&&... arguments) {
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false,
+                        std::forward<Arguments>(arguments)...);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
+                        cudaStream_t stream, Arguments&&... arguments) {
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, true,
+                        std::forward<Arguments>(arguments)...);
 }
 
 #endif

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "yotta/device/emulator/stream_words.hpp"
+
 TEST_CASE("device memory is aligned as on a GPU, and holds no zeros") {
   for (const size_t bytes : {size_t{1}, size_t{100}, size_t{4096}}) {
     unsigned char* memory = nullptr;
@@ -17,51 +19,26 @@ TEST_CASE("device memory is aligned as on a GPU, and holds no zeros") {
   CHECK(cudaFree(nullptr) == cudaSuccess);
 }
 
-TEST_CASE("copies beyond an allocation, and frees of what is none, are refused") {
-  std::vector<int> host = {1, 2, 3, 4};
+TEST_CASE("frees of what is no allocation are refused") {
   int* memory = nullptr;
   REQUIRE(cudaMalloc(&memory, 12) == cudaSuccess);
-  CHECK(cudaMemcpy(memory, host.data(), 16, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
-  CHECK(cudaMemcpy(memory + 1, host.data(), 12, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
-  CHECK(cudaMemcpy(host.data(), host.data(), 4, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
-  CHECK(cudaMemset(memory, 0, 13) == cudaErrorInvalidValue);
   CHECK(cudaFree(memory + 1) == cudaErrorInvalidValue);
-
-  CHECK(cudaMemset(memory, 0, 12) == cudaSuccess);
-  CHECK(cudaMemcpy(memory + 1, host.data(), 8, cudaMemcpyHostToDevice) == cudaSuccess);
-  CHECK(cudaMemcpy(host.data(), memory, 12, cudaMemcpyDeviceToHost) == cudaSuccess);
-  CHECK(host == std::vector<int>{0, 1, 2, 4});
   CHECK(cudaFree(memory) == cudaSuccess);
   CHECK(cudaFree(memory) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("stream-ordered memory: taken, set, copied, given back") {
-  void* memory = nullptr;
-  REQUIRE(cudaMallocAsync(&memory, 12, nullptr) == cudaSuccess);
-  CHECK(cudaMemsetAsync(memory, 1, 12, nullptr) == cudaSuccess);
-  unsigned char host[12] = {};
-  CHECK(cudaMemcpyAsync(host, memory, 12, cudaMemcpyDeviceToHost, nullptr) == cudaSuccess);
-  CHECK(host[11] == 1);
-  CHECK(cudaMemcpyAsync(host, memory, 13, cudaMemcpyDeviceToHost, nullptr) ==
-        cudaErrorInvalidValue);
-  CHECK(cudaStreamQuery(nullptr) == cudaSuccess);
-  CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess);
-  CHECK(cudaFreeAsync(memory, nullptr) == cudaSuccess);
-  CHECK(cudaFreeAsync(memory, nullptr) == cudaErrorInvalidValue);
-}
-
-TEST_CASE("rows that lie apart") {
-  const unsigned char from[] = {1, 2, 0, 3, 4, 0};
-  unsigned char to[8] = {};
-  void* memory = nullptr;
-  REQUIRE(cudaMallocAsync(&memory, 8, nullptr) == cudaSuccess);
-  CHECK(cudaMemsetAsync(memory, 9, 8, nullptr) == cudaSuccess);
-  CHECK(cudaMemcpy2DAsync(memory, 4, from, 3, 2, 2, cudaMemcpyHostToDevice, nullptr) ==
-        cudaSuccess);
-  CHECK(cudaMemcpy(to, memory, 8, cudaMemcpyDeviceToHost) == cudaSuccess);
-  const unsigned char expected[] = {1, 2, 9, 9, 3, 4, 9, 9};
-  for (int i = 0; i < 8; ++i) CHECK(to[i] == expected[i]);
-  CHECK(cudaMemcpy2DAsync(memory, 4, from, 3, 5, 1, cudaMemcpyHostToDevice, nullptr) ==
-        cudaErrorInvalidValue);
-  CHECK(cudaFreeAsync(memory, nullptr) == cudaSuccess);
+TEST_CASE("pinned memory is known, and takes none of the device's") {
+  auto& all = yotta::DeviceMemory::instance();
+  all.limit(1000);
+  float* memory = nullptr;
+  const size_t free = all.room().first;
+  REQUIRE(cudaMallocHost(&memory, 4000) == cudaSuccess);
+  CHECK(all.room().first == free);
+  CHECK(all.is_pinned(memory + 999));
+  CHECK_FALSE(all.is_pinned(memory + 1000));
+  CHECK(all.describe(memory + 2, 4) == "pinned memory, bytes 8 to 11 of 4000");
+  CHECK(cudaFreeHost(memory) == cudaSuccess);
+  CHECK_FALSE(all.is_pinned(memory));
+  CHECK(cudaFreeHost(memory) == cudaErrorInvalidValue);
+  all.limit(SIZE_MAX);
 }

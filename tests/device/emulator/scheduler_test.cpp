@@ -145,6 +145,15 @@ TEST_CASE("AddressSanitizer finds a use of what a function left behind, in later
 }
 #endif
 
+TEST_CASE("what a block needs counts its static arrays, and says how many fit on an SM") {
+  CHECK(emulator::needs_of(block_sums, 64, 1000).shared == 64 * sizeof(int) + 1000);
+  int blocks = 0;
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, much_static, 64, 0));
+  CHECK(blocks == 4);  // 48.25 KiB and 1 KiB of 228
+  check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 1024, 0));
+  CHECK(blocks == 2);
+}
+
 TEST_CASE("blocks are spread over OS threads, and the result does not depend on how many") {
   std::vector<int> x(64 * 100), expected(100);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int>(i * i % 101);

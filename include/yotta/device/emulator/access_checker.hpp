@@ -153,7 +153,6 @@ class Counters {
       profile.add(counts);
     }
     for (const auto& [name, count] : instructions_) profile.add_instructions(name, count);
-    profile.add_launch();
   }
 
   Counters() = default;
@@ -260,16 +259,40 @@ class UncheckedScope {
 [[noreturn]] void stop_lane(std::function<std::string()> explain);
 YOTTA_UNSEEN void pause_lane();
 
+// What the checkers of a launch's blocks share. One launch is checked at a time.
+class CheckedLaunch {
+ public:
+  CheckedLaunch() : lock_(mutex()) {}
+  ~CheckedLaunch() {
+    if (Profile* const profile = Profile::current(); profile != nullptr) profile->add_launch();
+  }
+  CheckedLaunch(const CheckedLaunch&) = delete;
+  CheckedLaunch& operator=(const CheckedLaunch&) = delete;
+
+  LaunchOrder& order() { return order_; }
+  void grid_met() { order_.all_met(); }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  std::lock_guard<std::mutex> lock_;
+  LaunchOrder order_;
+};
+
 class AccessChecker {
  public:
-  AccessChecker(const Task& task, std::byte* dynamic_shared, const Stacks& stacks)
-      : lock_(mutex()),
-        task_(task),
+  AccessChecker(const Task& task, std::byte* dynamic_shared, const Stacks& stacks,
+                CheckedLaunch& launch)
+      : task_(task),
         stacks_(reinterpret_cast<uintptr_t>(stacks.bottom(0))),
+        stack_bytes_(stacks.bytes()),
         image_(image_of(task.kernel)),
         sites_(image_),
         regions_(image_, SharedArrays::of(image_).for_kernel(image_, task.kernel), dynamic_shared,
                  task.shared_bytes),
+        order_(launch.order()),
         profile_(Profile::current()) {}
   ~AccessChecker() {
     if (profile_ != nullptr) counters_.report(*profile_, sites_);
@@ -309,8 +332,8 @@ class AccessChecker {
   YOTTA_UNSEEN void access(const void* pointer, size_t bytes, Access kind, uint32_t site) {
     last_site_ = site;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
-    if (address - stacks_ < most_threads * stack_bytes) return;  // a local variable
-    if (address - lanes_ < lane_bytes_) return;                  // threadIdx and its like
+    if (address - stacks_ < stack_bytes_) return;  // a local variable
+    if (address - lanes_ < lane_bytes_) return;    // threadIdx and its like
     Region* const region = check_place(address, bytes, kind, site);
     if (region == nullptr) return;
     check_order(*region, address - region->begin, bytes, kind, site, 0);
@@ -348,11 +371,6 @@ class AccessChecker {
   }
 
  private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-
   // The region of an access that lies in one and is aligned; null for the program's own variables.
   YOTTA_UNSEEN __attribute__((always_inline)) inline Region* check_place(uintptr_t address,
                                                                          size_t bytes, Access kind,
@@ -437,10 +455,9 @@ class AccessChecker {
     if (uninitialised_) fail_as<KernelError>(task_.where, "{}", explain(*uninitialised_, sites_));
   }
 
-  std::lock_guard<std::mutex> lock_;
   const Task& task_;
   uintptr_t stacks_, lanes_ = 0;
-  size_t lane_bytes_ = 0;
+  size_t stack_bytes_, lane_bytes_ = 0;
   Image image_;
   Sites sites_;
   Regions regions_;
@@ -453,9 +470,13 @@ class AccessChecker {
 
 #else
 
+struct CheckedLaunch {
+  void grid_met() {}
+};
+
 class AccessChecker {
  public:
-  AccessChecker(const Task&, std::byte* /*dynamic_shared*/, const Stacks&) {}
+  AccessChecker(const Task&, std::byte* /*dynamic_shared*/, const Stacks&, CheckedLaunch&) {}
   void block_starts(uint64_t /*number*/, const std::vector<Lane>& /*lanes*/) {}
   void block_ends() {}
   void lane_starts() {}

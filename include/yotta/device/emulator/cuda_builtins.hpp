@@ -90,6 +90,8 @@ YOTTA_ASK_ONCE const dim3& block_size();
 YOTTA_ASK_ONCE const dim3& grid_size();
 YOTTA_ASK_ONCE int lane_index();  // in its warp
 std::byte* dynamic_shared_memory();
+// Waits for all threads of a cooperative launch.
+void grid_sync(Where where);
 
 // ---- Instructions of a warp ----
 using Lanes = void* const (&)[32];

@@ -39,6 +39,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "yotta/core/error.hpp"
@@ -201,15 +202,14 @@ class Sites {
   YOTTA_UNSEEN uint32_t of(const void* return_address) const {
     return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(return_address) - image_.base);
   }
-  uint32_t of(Where where) {
-    const auto same = [&](const Where& each) {
-      return each.file_name() == where.file_name() && each.line() == where.line() &&
-             each.column() == where.column();
-    };
-    const auto found = std::find_if(wheres_.begin(), wheres_.end(), same);
-    const auto index = static_cast<uint32_t>(found - wheres_.begin());
-    if (found == wheres_.end()) wheres_.push_back(where);
-    return by_where | index;
+  uint32_t of(Where where) const {
+    Wheres& known = Wheres::instance();
+    const std::lock_guard lock(known.mutex);
+    const auto index = static_cast<uint32_t>(known.all.size());
+    const auto [at, is_new] =
+        known.indices.try_emplace({where.file_name(), where.line(), where.column()}, index);
+    if (is_new) known.all.push_back(where);
+    return by_where | at->second;
   }
 
   // The lines of some sites; asks addr2line once for those that are not known yet.
@@ -223,7 +223,7 @@ class Sites {
   }
   Line line(uint32_t site) {
     if ((site & by_where) != 0) {
-      const std::string text = at(wheres_[site & ~by_where]);
+      const std::string text = at(Wheres::instance().of(site & ~by_where));
       const size_t colon = text.rfind(':');
       return {text.substr(0, colon), std::stoi(text.substr(colon + 1))};
     }
@@ -237,6 +237,21 @@ class Sites {
   }
 
  private:
+  // The source locations that are sites: the same in every launch, since shadows outlive one.
+  struct Wheres {
+    static Wheres& instance() {
+      static auto* one = new Wheres;
+      return *one;
+    }
+    Where of(uint32_t index) {
+      const std::lock_guard lock(mutex);
+      return all[index];
+    }
+    std::mutex mutex;
+    std::vector<Where> all;
+    std::map<std::tuple<const char*, uint32_t, uint32_t>, uint32_t> indices;
+  };
+
   // An instruction that the compiler has moved has no line: it gets that of the instructions before
   // it.
   Line nearby(uint32_t site) {
@@ -297,7 +312,7 @@ class Sites {
   static Line parse(const std::string& text) {
     static constexpr const char* skipped[] = {"/yotta/device/emulator/", "/device/vector_types.hpp",
                                               "/device/atomics.hpp",     "/device/counted.hpp",
-                                              "/device/half.hpp",        "/bits/"};
+                                              "/device/half.hpp",        "/c++/"};
     const size_t colon = text.rfind(':'), slash = text.rfind('/', colon);
     if (colon == std::string::npos) return {};
     for (const char* each : skipped)
@@ -308,7 +323,6 @@ class Sites {
   }
 
   Image image_;
-  std::vector<Where> wheres_;
   std::map<uint32_t, Line> lines_;
 };
 

@@ -1,16 +1,14 @@
-// The emulator's device memory: cudaMalloc, cudaFree, cudaMemcpy, cudaMemset and their asynchronous
-// forms on the CPU, with a list of what is allocated, so that an address says which allocation it
-// belongs to.
+// The emulator's device memory: a list of what cudaMalloc has allocated (stream_words.hpp), so that
+// an address says which allocation it belongs to.
 //
 //     allocations, by address    [x: 4000 bytes]      [y: 4000 bytes]    ...
 //     address p                                  ^ "8 bytes behind x", in a kernel's error
 //
-// Launches and copies have ended when they return, so all streams are the same, and idle.
-//
-//     GPU    cudaMallocAsync ── kernel ── cudaMemcpyAsync ── ...   in order, while the host goes on
-//     here   each has ended before the next begins
+// Pinned memory of the host (cudaMallocHost) is in the list too, since kernels and asynchronous
+// copies may use it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,29 +18,42 @@
 #include <utility>
 #include <vector>
 
+#include "yotta/device/emulator/cuda_errors.hpp"
 #include "yotta/device/emulator/task.hpp"
-
-enum cudaError_t {
-  cudaSuccess = 0,
-  cudaErrorInvalidValue = 1,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorNotReady = 600
-};
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost,
-  cudaMemcpyHostToDevice,
-  cudaMemcpyDeviceToHost,
-  cudaMemcpyDeviceToDevice,
-  cudaMemcpyDefault
-};
 
 namespace yotta {
 
+// While one of these lives, this thread does the emulator's work: what it touches is not touched by
+// the host's program.
+class EmulatorWork {
+ public:
+  EmulatorWork() { ++depth(); }
+  ~EmulatorWork() { --depth(); }
+  EmulatorWork(const EmulatorWork&) = delete;
+  EmulatorWork& operator=(const EmulatorWork&) = delete;
+  static bool here() { return depth() > 0; }
+
+ private:
+  static int& depth();
+};
+// Work that one thread does at a time.
+template <class Mutex>
+class LockedWork : EmulatorWork {
+ public:
+  explicit LockedWork(Mutex& mutex) : lock_(mutex) {}
+
+ private:
+  std::lock_guard<Mutex> lock_;
+};
+
 class Shadow;  // who touched what, and when: happens_before.hpp
 
-// One cudaMalloc.
+// One cudaMalloc or cudaMallocHost.
 struct Allocation {
   size_t bytes = 0;
+  uint64_t serial = 0;             // no two are the same
+  bool pinned = false;             // the host's
+  bool freed = false;              // by a cudaFreeAsync that may still be in its stream
   std::string name;                // for messages; DeviceArray::named()
   size_t columns = 0;              // of the matrix that it holds, if it holds one
   std::shared_ptr<Shadow> shadow;  // made at the first checked launch
@@ -64,11 +75,21 @@ class DeviceMemory {
   // Free bytes, and all bytes.
   std::pair<size_t, size_t> room();
   // Null if less than that is free.
-  void* allocate(size_t bytes);
+  void* allocate(size_t bytes, bool pinned = false);
   // False if this is not the beginning of an allocation.
   bool release(void* memory);
   // Whether all of [begin, begin + bytes) lies in one allocation.
   bool holds(const void* begin, size_t bytes);
+  // Whether it lies in pinned memory of the host.
+  bool is_pinned(const void* begin);
+  // False if no living allocation begins here; else it is marked as freed.
+  bool mark_freed(void* memory);
+  // The size of the allocation that begins here; 0 if there is none.
+  size_t bytes_of(const void* memory);
+  // The number of the allocation that holds it; 0 if there is none.
+  uint64_t serial_of(const void* begin);
+  // "x, bytes 16 to 31 of 4000".
+  std::string describe(const void* begin, size_t bytes);
   // The host, or an unchecked kernel, wrote these bytes.
   void written(void* begin, size_t bytes);
   // An unchecked kernel ran: it may have written anything.
@@ -79,44 +100,22 @@ class DeviceMemory {
 
  private:
   Allocations::iterator find(const void* begin, size_t bytes);
+  void find_pinned_range();
 
   std::mutex mutex_;
   Allocations all_;
   size_t used_ = 0, total_ = SIZE_MAX;
+  uint64_t serial_ = 0;
 };
 
+// Where pinned memory lies: an address outside is none.
+struct PinnedRange {
+  std::atomic<uintptr_t> begin = UINTPTR_MAX, end = 0;
+  bool holds(uintptr_t address) const { return address >= begin && address < end; }
+};
+PinnedRange& pinned_range();
+
 }  // namespace yotta
-
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
-cudaError_t cudaMalloc(void** memory, size_t bytes);
-template <class T>
-cudaError_t cudaMalloc(T** memory, size_t bytes) {
-  return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
-}
-cudaError_t cudaFree(void* memory);
-// The side that is the device's must lie in one allocation.
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
-cudaError_t cudaMemset(void* memory, int value, size_t bytes);
-// `rows` rows of `bytes` bytes, which lie to_row and from_row bytes apart.
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_row, const void* from, size_t from_row,
-                              size_t bytes, size_t rows, cudaMemcpyKind kind, cudaStream_t);
-const char* cudaGetErrorString(cudaError_t code);
-
-inline cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
-  return cudaMalloc(memory, bytes);
-}
-inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                                   cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
-}
-inline cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
-  return cudaMemset(memory, value, bytes);
-}
-inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }  // launches have already ended
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }       // and have thrown
 
 #ifndef YOTTA_COMPILED
 #include "yotta/device/emulator/impl/global_memory.ipp"

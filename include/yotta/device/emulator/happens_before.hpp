@@ -15,7 +15,8 @@
 // Everything else within a block races if one of the two is a write, unless both are atomic. Blocks
 // are not ordered at all, though here they run one after the other. What another block of this
 // launch touched races, unless that block published it (a __threadfence() afterwards) and this
-// block has used an atomic operation since: so "the last block adds up" is ordered.
+// block has used an atomic operation since: so "the last block adds up" is ordered. In a
+// cooperative launch this_grid().sync() orders what comes before it and what comes after it.
 //
 // Time is a counter that moves at barriers and at __syncwarp(), and never stops: the shadow of
 // global memory outlives a launch.
@@ -76,6 +77,14 @@ class Shadow {
     return {cells_ + (offset >> shift_), cells_ + ((offset + bytes) >> shift_)};
   }
 
+  // visit(offset, bytes, cell) for every cell.
+  template <class Visit>
+  void each_cell(Visit visit) const {
+    const size_t width = size_t{1} << shift_;
+    for (size_t at = 0; at < bytes_; at += width)
+      visit(at, std::min(width, bytes_ - at), cells_[at >> shift_]);
+  }
+
   // The host wrote these bytes.
   void write_by_host(size_t offset, size_t bytes) {
     for (Cell& cell : cells(offset, bytes)) cell = {{host_time, 0, host_site}, {}, {}};
@@ -119,25 +128,40 @@ YOTTA_UNSEEN constexpr uint32_t thread_number(uint64_t block, int thread) {
 YOTTA_UNSEEN constexpr uint32_t block_of(uint32_t who) { return who >> 10 & 0xfffff; }
 YOTTA_UNSEEN constexpr uint32_t thread_of(uint32_t who) { return who & 1023; }
 
+// A counter that only grows: every access from now on has a later time.
+inline uint32_t& access_time() {
+  static uint32_t now = host_time;
+  return now;
+}
+
+// What the blocks of a launch share.
+struct LaunchOrder {
+  uint32_t begin = ++access_time();  // of the launch, or the last time that the grid has met
+  std::unordered_map<uint32_t, uint32_t> published = {};  // by block
+
+  void all_met() { begin = ++access_time(); }
+};
+
 class Order {
  public:
-  Order() : launch_(++time()), block_(launch_), interval_(launch_), now_(launch_) {}
+  explicit Order(LaunchOrder& launch)
+      : launch_(launch), block_(launch.begin), interval_(launch.begin), now_(launch.begin) {}
 
   void block_starts(uint64_t number) {
     number_ = number;
-    block_ = interval_ = now_ = ++time();
+    block_ = interval_ = now_ = ++access_time();
     for (WarpSync& each : warp_syncs_) each = {};
     acquired_ = false;
   }
-  void all_met() { interval_ = now_ = ++time(); }
+  void all_met() { interval_ = now_ = ++access_time(); }
   void lanes_met(int warp, uint32_t mask) {
-    now_ = ++time();
+    now_ = ++access_time();
     for (int i = 0; i < 32; ++i)
       if ((mask >> i & 1) != 0) warp_syncs_[32 * warp + i] = {now_, mask};
   }
   void fence() {
-    now_ = ++time();
-    published_[static_cast<uint32_t>(number_ % (1 << 20))] = now_;
+    now_ = ++access_time();
+    launch_.published[static_cast<uint32_t>(number_ % (1 << 20))] = now_;
   }
   YOTTA_UNSEEN void acquire() { acquired_ = true; }
 
@@ -145,7 +169,9 @@ class Order {
   // Values in shared memory were written since the block started; what may race there happened
   // since the last barrier.
   YOTTA_UNSEEN uint32_t oldest_value(bool shared) const { return shared ? block_ : host_time; }
-  YOTTA_UNSEEN uint32_t oldest_rival(bool shared) const { return shared ? interval_ : launch_; }
+  YOTTA_UNSEEN uint32_t oldest_rival(bool shared) const {
+    return shared ? interval_ : launch_.begin;
+  }
   YOTTA_UNSEEN uint32_t number_of(int thread) const { return thread_number(number_, thread); }
   YOTTA_UNSEEN uint64_t block() const { return number_; }
   // In this block, and still on its way.
@@ -157,8 +183,8 @@ class Order {
   bool races(const Touch& other, uint32_t me) {
     if ((other.who & me & atomic_mark) != 0) return false;
     if (block_of(other.who) != block_of(me)) {
-      const auto published = published_.find(block_of(other.who));
-      return !acquired_ || published == published_.end() || other.time >= published->second;
+      const auto published = launch_.published.find(block_of(other.who));
+      return !acquired_ || published == launch_.published.end() || other.time >= published->second;
     }
     const uint32_t thread = thread_of(me), rival = thread_of(other.who);
     if (thread == rival || other.time < interval_) return false;
@@ -171,15 +197,10 @@ class Order {
   struct WarpSync {
     uint32_t time = 0, mask = 0;
   };
-  static uint32_t& time() {
-    static uint32_t now = host_time;
-    return now;
-  }
-
   uint64_t number_ = 0;  // of the block
-  uint32_t launch_, block_, interval_, now_;
+  LaunchOrder& launch_;
+  uint32_t block_, interval_, now_;
   WarpSync warp_syncs_[most_threads];
-  std::unordered_map<uint32_t, uint32_t> published_;  // by block
   bool acquired_ = false;
 };
 

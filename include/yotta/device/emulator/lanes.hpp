@@ -25,7 +25,9 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "yotta/core/error.hpp"
@@ -46,18 +48,20 @@ inline constexpr size_t page_bytes = 4096;
 // The stacks of one block, each with a guard page below it that stops an overflow.
 class Stacks {
  public:
-  Stacks() {
-    void* memory = ::mmap(nullptr, most_threads * stack_bytes, PROT_READ | PROT_WRITE,
+  // Without guard pages, any number of stacks may exist: the system limits the number of mappings.
+  explicit Stacks(int lanes, bool guarded = true) : lanes_(lanes), guarded_(guarded) {
+    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-      fail(Where::current(), "no memory for the stacks of {} threads", most_threads);
+      fail(Where::current(), "no memory for the stacks of {} threads", lanes);
     memory_ = static_cast<std::byte*>(memory);
-    for (int i = 0; i < most_threads; ++i) ::mprotect(bottom(i), page_bytes, PROT_NONE);
+    for (int i = 0; guarded && i < lanes; ++i) ::mprotect(bottom(i), page_bytes, PROT_NONE);
   }
-  ~Stacks() { ::munmap(memory_, most_threads * stack_bytes); }
+  ~Stacks() { ::munmap(memory_, bytes()); }
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
 
+  size_t bytes() const { return static_cast<size_t>(lanes_) * stack_bytes; }
   std::byte* bottom(int lane) const { return memory_ + static_cast<size_t>(lane) * stack_bytes; }
   std::byte* top(int lane) const {
     const size_t cache_line = static_cast<size_t>(lane) * 5 % 64;
@@ -68,16 +72,17 @@ class Stacks {
 #endif
 
   // Stacks of earlier launches, or new ones.
-  static Stacks* take() {
+  static Stacks* take(int lanes = most_threads, bool guarded = true) {
     const std::lock_guard lock(mutex());
-    if (idle().empty()) return new Stacks;
-    Stacks* stacks = idle().back();
-    idle().pop_back();
+    std::vector<Stacks*>& free = idle()[{lanes, guarded}];
+    if (free.empty()) return new Stacks(lanes, guarded);
+    Stacks* stacks = free.back();
+    free.pop_back();
     return stacks;
   }
   static void give_back(Stacks* stacks) {
     const std::lock_guard lock(mutex());
-    idle().push_back(stacks);
+    idle()[{stacks->lanes_, stacks->guarded_}].push_back(stacks);
   }
 
  private:
@@ -85,10 +90,13 @@ class Stacks {
     static std::mutex one;
     return one;
   }
-  static std::vector<Stacks*>& idle() {
-    static auto* all = new std::vector<Stacks*>;  // never destroyed: threads may outlive main()
+  using Idle = std::map<std::pair<int, bool>, std::vector<Stacks*>>;
+  static Idle& idle() {
+    static auto* all = new Idle;  // never destroyed: threads may outlive main()
     return *all;
   }
+  int lanes_;
+  bool guarded_;
   std::byte* memory_;
 #if YOTTA_ASAN
   std::array<void*, most_threads> sanitizer_stacks_ = {};
@@ -100,6 +108,7 @@ class Block;
 enum class LaneState : uint8_t {
   ready,       // may run
   at_barrier,  // in __syncthreads()
+  at_grid,     // in this_grid().sync()
   in_warp,     // in a shuffle, a vote, __syncwarp() or another instruction of the whole warp
   returned
 };

@@ -16,6 +16,17 @@
 // launch never hangs: when no lane can go on, the block says who waits where, and a lane that never
 // ends its turn loses it (watchdog.hpp).
 //
+// In a cooperative launch, and with emulator_options().blocks_at_once, as many blocks as fit on the
+// chip (occupancy.hpp) are there at once. They take turns on one OS thread, in random order, so
+// they may meet in this_grid().sync() and wait for each other's flags:
+//
+//     OS thread    block 2  block 0  block 1 | block 0  block 2  block 1 | ...
+//                  runs until it has ended, waits for the grid, or its threads let others go first
+//
+// The next block is started when one has ended, as on a GPU. When those that are there wait for one
+// that is not, the error says how many fit, and why. Static shared memory is one thread_local array
+// for all blocks, so its contents are exchanged when the turn goes to another block.
+//
 // Limits are those of compute capability 9.0: 1024 threads and 227 KiB of shared memory per block,
 // 48 KiB of it static.
 // Reference: CUDA C++ Programming Guide, "Compute Capabilities", technical specifications.
@@ -24,9 +35,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
+#include "yotta/device/emulator/cuda_errors.hpp"
 #include "yotta/device/emulator/task.hpp"
+#include "yotta/device/occupancy.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -36,6 +50,10 @@ struct EmulatorOptions {
   uint64_t seed = 1;  // of the order in which threads run
   int threads = 0;    // OS threads; 0: as many as this rank may use; checked kernels always use one
   double patience = 10;  // seconds of CPU time that a thread may run without reaching a barrier
+  // Whether blocks are there at once, as many as fit on the chip, and do not run one after the
+  // other. Slower; for blocks that wait for each other though the launch is not cooperative.
+  bool blocks_at_once = false;
+  Multiprocessors chip = multiprocessors_of("h100");
 };
 EmulatorOptions& emulator_options();
 
@@ -44,6 +62,17 @@ namespace emulator {
 // Runs all blocks of a launch; throws the error of the first block that failed, and KernelError if
 // no GPU could run it.
 void run_kernel(const Task& task);
+
+// What a block of this kernel needs, its __shared__ arrays included.
+BlockNeeds needs_of(const void* kernel, dim3 block, size_t shared_bytes);
+
+template <class... Parameters>
+BlockNeeds needs_of(void (*kernel)(Parameters...), dim3 block, size_t shared_bytes) {
+  return needs_of(reinterpret_cast<const void*>(kernel), block, shared_bytes);
+}
+
+// Runs it, or appends it to its stream (stream_queue.hpp).
+void launch_on(cudaStream_t stream, const Task& task);
 
 // Calls a kernel with copies of its arguments.
 template <class... Parameters>
@@ -54,6 +83,19 @@ struct Call {
   YOTTA_UNSEEN static void run(const void* self) {
     static_cast<const Call*>(self)->call(std::index_sequence_for<Parameters...>{});
   }
+  static const void* copy(const void* self) { return new Call(*static_cast<const Call*>(self)); }
+  static void drop(const void* self) { delete static_cast<const Call*>(self); }
+  static size_t pointers(const void* self, const void** out) {
+    size_t count = 0;
+    const auto add = [&](const auto& each) {
+      if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(each)>>)
+        if (count < Arguments::most_pointers) out[count++] = reinterpret_cast<const void*>(each);
+    };
+    std::apply([&](const auto&... each) { (add(each), ...); },
+               static_cast<const Call*>(self)->arguments);
+    return count;
+  }
+
   template <size_t... I>
   YOTTA_UNSEEN void call(std::index_sequence<I...>) const {
     kernel(std::get<I>(arguments)...);
@@ -63,6 +105,22 @@ struct Call {
 }  // namespace emulator
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta
+
+inline namespace YOTTA_DEVICE_BUILD {
+
+// How many blocks of a kernel fit on a multiprocessor of emulator_options().chip. Registers are not
+// known, and do not count.
+template <class... Parameters>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                          void (*kernel)(Parameters...),
+                                                          int threads, size_t shared_bytes) {
+  const auto needs =
+      yotta::emulator::needs_of(kernel, dim3(static_cast<unsigned>(threads)), shared_bytes);
+  *blocks = yotta::occupancy(yotta::emulator_options().chip, needs).blocks();
+  return cudaSuccess;
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
 
 #ifndef YOTTA_COMPILED
 #include "yotta/device/emulator/impl/scheduler.ipp"

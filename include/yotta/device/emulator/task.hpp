@@ -24,9 +24,18 @@ struct dim3 {
 };
 
 struct CUstream_st;
-using cudaStream_t = CUstream_st*;  // launches run at once, in order: every stream is the same
+struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+using cudaStream_t = CUstream_st*;
+using cudaEvent_t = CUevent_st*;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
 
 namespace yotta {
+
+struct Footprint;  // what a kernel touches: stream_order.hpp
+
 inline namespace YOTTA_DEVICE_BUILD {
 
 // A kernel did something that a GPU forbids. The message begins with the line of the launch.
@@ -38,6 +47,15 @@ namespace emulator {
 
 inline constexpr int most_threads = 1024;  // per block
 
+// What can be done with the arguments of a call without knowing their types.
+struct Arguments {
+  const void* (*copy)(const void* call) = nullptr;
+  void (*drop)(const void* copy) = nullptr;
+  // Writes those that are pointers; returns how many there are, at most most_pointers.
+  size_t (*pointers)(const void* call, const void** out) = nullptr;
+  static constexpr size_t most_pointers = 64;
+};
+
 // A launch, apart from its blocks.
 struct Task {
   dim3 grid, size;
@@ -47,8 +65,12 @@ struct Task {
   void (*call)(const void* arguments) = nullptr;
   const void* arguments = nullptr;
   size_t argument_bytes = 0;
-  double patience = 10;  // seconds that a thread may run without reaching a barrier
+  Arguments keep;               // for launches that run later
+  double patience = 10;         // seconds that a thread may run without reaching a barrier
+  bool cooperative = false;     // all blocks are there at once, and may meet
+  bool blocks_at_once = false;  // as many as fit
   Where where;
+  Footprint* footprint = nullptr;  // to be filled by a checked launch
 };
 
 // Where number `index` lies in a grid or block.

@@ -139,6 +139,8 @@ inline std::string doing(const Lane& lane) {
     case LaneState::returned: return "has returned";
     case LaneState::at_barrier:
       return fmt::format("waits in __syncthreads() at {}", at(lane.where));
+    case LaneState::at_grid:
+      return fmt::format("waits in this_grid().sync() at {}", at(lane.where));
     case LaneState::in_warp:
       return fmt::format("waits in {} at {}", lane.call.name, at(lane.where));
     case LaneState::ready: break;
@@ -190,24 +192,27 @@ inline void check_all_at_barrier(const std::vector<Lane>& lanes, Where launch) {
   const Lane* waiting = nullptr;  // in a barrier
   for (const Lane& lane : lanes) {
     if (lane.state == LaneState::in_warp) fail_for_warp(lanes, lane, launch);
-    if (lane.state == LaneState::at_barrier && waiting == nullptr) waiting = &lane;
+    const bool waits = lane.state == LaneState::at_barrier || lane.state == LaneState::at_grid;
+    if (waits && waiting == nullptr) waiting = &lane;
   }
   const Lane* absent = nullptr;
   int present = 0;
   for (const Lane& lane : lanes) {
-    const bool here = lane.state == LaneState::at_barrier && same_line(lane.where, waiting->where);
+    const bool here = lane.state == waiting->state && same_line(lane.where, waiting->where);
     present += here;
     if (!here && absent == nullptr) absent = &lane;
   }
   if (absent == nullptr) return;
-  fail_as<KernelError>(launch,
-                       "{}: divergent barrier: {} of {} threads, thread {} among them, wait in "
-                       "__syncthreads(), but thread "
-                       "{} {}. All threads of a block must reach the same barrier: put the "
-                       "condition around the work, not "
-                       "around the barrier",
-                       at(waiting->where), present, lanes.size(), text(waiting->thread),
-                       text(absent->thread), doing(*absent));
+  fail_as<KernelError>(
+      launch,
+      "{}: divergent barrier: {} of {} threads, thread {} among them, wait in "
+      "{}, but thread "
+      "{} {}. All threads of a block must reach the same barrier: put the "
+      "condition around the work, not "
+      "around the barrier",
+      at(waiting->where), present, lanes.size(), text(waiting->thread),
+      waiting->state == LaneState::at_grid ? "this_grid().sync()" : "__syncthreads()",
+      text(absent->thread), doing(*absent));
 }
 
 // "smooth<32>" of "void smooth[abi:yotta_kernel]<32>(float*)".

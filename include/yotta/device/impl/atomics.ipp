@@ -16,9 +16,12 @@ YOTTA_INLINE void give_way(Where where) {
   if (++this_lane->waits > most)
     refuse(where,
            fmt::format("has tried {} times without success. What it waits for does not happen: a "
-                       "thread of another block may not run before this one has ended, and "
-                       "lanes that wait for each other need __syncwarp() or a barrier",
+                       "thread of another block may not run before this one has ended (unless "
+                       "blocks are there at once: launch_cooperative, or "
+                       "emulator_options().blocks_at_once), and lanes that wait for each other "
+                       "need __syncwarp() or a barrier",
                        most));
+  this_lane->where = where;
   this_lane->block->pause();
 }
 

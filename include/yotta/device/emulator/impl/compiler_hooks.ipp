@@ -8,6 +8,7 @@
 
 #include "yotta/device/emulator/access_checker.hpp"
 #include "yotta/device/emulator/scheduler.hpp"
+#include "yotta/device/emulator/stream_queue.hpp"
 
 #define YOTTA_HOOK extern "C" __attribute__((weak, used)) YOTTA_UNSEEN
 
@@ -15,18 +16,37 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-YOTTA_INLINE YOTTA_UNSEEN __attribute__((always_inline)) inline void seen(
-    const void* address, size_t bytes, Access access, const void* return_address) {
+inline std::string line_of_host(const void* code) {
+  Sites sites(image_of(code));
+  return sites.line(sites.of(code)).text();
+}
+
+// The host's own code: only pinned memory is of interest.
+YOTTA_UNSEEN inline void seen_on_host(const void* address, size_t bytes, Access access,
+                                      const void* return_address) {
+  if (EmulatorWork::here() || !DeviceMemory::instance().is_pinned(address)) return;
+  const Use use = access == Access::read ? Use::read : Use::write;
+  StreamQueue::instance().host_access(
+      {{reinterpret_cast<uintptr_t>(address), bytes, use}, return_address, line_of_host});
+}
+
+YOTTA_UNSEEN __attribute__((always_inline)) inline void seen(const void* address, size_t bytes,
+                                                             Access access,
+                                                             const void* return_address) {
   AccessChecker* const checker = active_checker;
-  if (checker == nullptr) return;
+  if (checker == nullptr) {
+    if (pinned_range().holds(reinterpret_cast<uintptr_t>(address)))
+      seen_on_host(address, bytes, access, return_address);
+    return;
+  }
   active_checker = nullptr;  // what the checker itself does is not the kernel's
   checker->access(address, bytes, access, checker->site(return_address));
   active_checker = checker;
 }
 
 // A struct or an array: one access if it is as wide as a load may be, else word by word.
-YOTTA_INLINE YOTTA_UNSEEN inline void seen_range(const void* address, size_t bytes, Access access,
-                                                 const void* return_address) {
+YOTTA_UNSEEN inline void seen_range(const void* address, size_t bytes, Access access,
+                                    const void* return_address) {
   if (bytes <= 16 && (bytes & (bytes - 1)) == 0)
     return seen(address, bytes, access, return_address);
   const size_t step = (reinterpret_cast<uintptr_t>(address) | bytes) % 4 == 0 ? 4 : 1;

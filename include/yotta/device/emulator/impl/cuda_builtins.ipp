@@ -20,6 +20,15 @@ YOTTA_INLINE std::byte* dynamic_shared_memory() {
   return this_lane->block->dynamic_shared();
 }
 
+YOTTA_INLINE void grid_sync(Where where) {
+  const UncheckedScope unchecked;
+  if (!this_lane->block->task().cooperative)
+    refuse(where,
+           "this_grid().sync() needs a cooperative launch, in which all blocks are there at once: "
+           "launch_cooperative(kernel, grid, block, ...)");
+  this_lane->block->grid_barrier(where);
+}
+
 YOTTA_INLINE void refuse(Where where, const std::string& why) {
   const Lane& self = *this_lane;
   fail_as<KernelError>(self.block->task().where, "{}: block {}, thread {}: {}", at(where),

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "yotta/device/emulator/debug_info.hpp"
 #include "yotta/device/emulator/global_memory.hpp"
 #include "yotta/device/emulator/lanes.hpp"
+#include "yotta/device/emulator/stream_queue.hpp"
 #include "yotta/device/emulator/watchdog.hpp"
 
 namespace yotta {
@@ -36,7 +39,7 @@ namespace emulator {
 // matter here.
 class Shuffler {
  public:
-  explicit Shuffler(uint64_t seed, uint64_t block) : state_(Random(seed, "lanes").bits(block)) {}
+  Shuffler(uint64_t seed, uint64_t block) : state_(Random(seed, "lanes").bits(block)) {}
   uint32_t below(uint32_t bound) {
     state_ = state_ * 1664525u + 1013904223u;
     return static_cast<uint32_t>((uint64_t{state_} * bound) >> 32);
@@ -48,10 +51,13 @@ class Shuffler {
 
 class Block {
  public:
-  Block(const Task& task, Stacks& stacks)
+  // What has become of a block's turn.
+  enum class Turn { ended, waits_for_grid, gives_way };
+
+  Block(const Task& task, Stacks& stacks, CheckedLaunch& launch)
       : task_(task),
         dynamic_shared_(task.shared_bytes + 128),
-        checker_(task, dynamic_shared(), stacks),
+        checker_(task, dynamic_shared(), stacks, launch),
         image_(image_of(task.kernel)),
         watchdog_(task.patience, image_),
         switch_(stacks) {
@@ -64,18 +70,82 @@ class Block {
 
   // Runs all threads of one block to their end; throws what stopped one of them.
   void run(uint64_t number) {
-    checker_.block_starts(number, lanes_);
     start(number);
-    Shuffler order(task_.seed, number);
+    while (turn() != Turn::ended) continue;
+  }
+
+  // Runs the threads until they have ended, wait for the grid, or some only let others go first.
+  Turn turn() {
     while (alive_ > 0) {
       bool paused = false;
       for (size_t i = warps_.size(); i > 0; --i) {
-        std::swap(warps_[i - 1], warps_[order.below(static_cast<uint32_t>(i))]);
-        if (run_warp(warps_[i - 1], order)) paused = true;
+        std::swap(warps_[i - 1], warps_[order_.below(static_cast<uint32_t>(i))]);
+        if (run_warp(warps_[i - 1], order_)) paused = true;
       }
-      if (alive_ > 0 && !paused) release_barrier();
+      if (alive_ == 0) break;
+      if (paused) return Turn::gives_way;
+      check_all_at_barrier(lanes_, task_.where);
+      if (lanes_[0].state == LaneState::at_grid) return Turn::waits_for_grid;
+      release_barrier();
     }
     checker_.block_ends();
+    return Turn::ended;
+  }
+
+  // Prepares the threads of a block for their first turn.
+  void start(uint64_t number) {
+    checker_.block_starts(number, lanes_);
+    order_ = Shuffler(task_.seed, number);
+    number_ = number;
+    for (const auto& [array, bytes] : shared_)
+      std::memset(array, 0xff, bytes);  // NaN in every float format
+    alive_ = threads();
+    for (int i = 0; i < alive_; ++i) {
+      Lane& lane = lanes_[static_cast<size_t>(i)];
+      lane.block = this;
+      lane.index = i;
+      lane.thread = coordinates(static_cast<uint64_t>(i), task_.size);
+      lane.block_index = coordinates(number, task_.grid);
+      lane.block_size = task_.size;
+      lane.grid_size = task_.grid;
+      lane.state = LaneState::ready;
+      lane.copies.clear();
+      lane.waits = 0;
+      lane.copy_group = 0;
+      switch_.start(lane, enter);
+    }
+    for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
+  }
+
+  // All wait at a barrier: lets them go on.
+  void release_barrier() {
+    votes_ = 0;
+    checker_.all_met();
+    for (Lane& lane : lanes_) {
+      votes_ += lane.vote;
+      lane.state = LaneState::ready;
+    }
+  }
+
+  // How often a lane has come further than to let others go first.
+  uint64_t progress() const { return progress_; }
+  uint64_t number() const { return number_; }
+  // A lane that waits, or has asked last to let others go first.
+  const Lane& waiting_lane() const {
+    const auto waits = [](const Lane& each) { return each.state != LaneState::returned; };
+    return *std::find_if(lanes_.begin(), lanes_.end(), waits);
+  }
+
+  // The contents of static shared memory, which blocks that take turns have in one place.
+  void save_static_shared() {
+    saved_.clear();
+    for (size_t i = 0; i + 1 < shared_.size(); ++i)
+      saved_.insert(saved_.end(), shared_[i].first, shared_[i].first + shared_[i].second);
+  }
+  void restore_static_shared() const {
+    const std::byte* from = saved_.data();
+    for (size_t i = 0; i + 1 < shared_.size(); from += shared_[i++].second)
+      if (!saved_.empty()) std::memcpy(shared_[i].first, from, shared_[i].second);
   }
 
   int threads() const { return static_cast<int>(lanes_.size()); }
@@ -92,6 +162,9 @@ class Block {
     suspend(LaneState::at_barrier, where);
     return votes_;
   }
+
+  // Waits for all threads of the grid.
+  void grid_barrier(Where where) { suspend(LaneState::at_grid, where); }
 
   // Waits for the lanes of call.mask; when all have arrived, the call is carried out for all of
   // them.
@@ -128,27 +201,6 @@ class Block {
     return at + (128 - reinterpret_cast<uintptr_t>(at) % 128) % 128;
   }
 
-  void start(uint64_t number) {
-    for (const auto& [array, bytes] : shared_)
-      std::memset(array, 0xff, bytes);  // NaN in every float format
-    alive_ = threads();
-    for (int i = 0; i < alive_; ++i) {
-      Lane& lane = lanes_[static_cast<size_t>(i)];
-      lane.block = this;
-      lane.index = i;
-      lane.thread = coordinates(static_cast<uint64_t>(i), task_.size);
-      lane.block_index = coordinates(number, task_.grid);
-      lane.block_size = task_.size;
-      lane.grid_size = task_.grid;
-      lane.state = LaneState::ready;
-      lane.copies.clear();
-      lane.waits = 0;
-      lane.copy_group = 0;
-      switch_.start(lane, enter);
-    }
-    for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
-  }
-
   // Runs lanes in random order until all of the warp have returned or wait; true if some only let
   // others go first.
   bool run_warp(int warp, Shuffler& order) {
@@ -164,6 +216,7 @@ class Block {
       }
       checker_.warp_waits();
       if (lanes_in_ > 0 && finish_calls(warp)) moved = true;
+      progress_ += moved;
     }
     return paused;
   }
@@ -212,16 +265,6 @@ class Block {
     this_lane = nullptr;
   }
 
-  void release_barrier() {
-    votes_ = 0;
-    check_all_at_barrier(lanes_, task_.where);
-    checker_.all_met();
-    for (Lane& lane : lanes_) {
-      votes_ += lane.vote;
-      lane.state = LaneState::ready;
-    }
-  }
-
   // Stops the lane that runs until its state is `ready` again.
   void suspend(LaneState state, Where where) {
     Lane& self = *this_lane;
@@ -266,6 +309,9 @@ class Block {
   std::vector<Lane> lanes_;
   AccessChecker checker_;
   std::vector<int> warps_;  // in the order in which they run
+  Shuffler order_{0, 0};
+  uint64_t number_ = 0, progress_ = 0;
+  std::vector<std::byte> saved_;  // static shared memory, while another block has its place
   int alive_ = 0, votes_ = 0;
   int lanes_in_ = 0;           // lanes in an instruction of their warp
   bool carrying_out_ = false;  // one of those, outside of any lane
@@ -337,7 +383,8 @@ inline void check_sizes(const Task& task) {
 // The stacks of one OS thread for the time of a launch.
 class BorrowedStacks {
  public:
-  BorrowedStacks() : stacks_(Stacks::take()) {}
+  explicit BorrowedStacks(int lanes = most_threads, bool guarded = true)
+      : stacks_(Stacks::take(lanes, guarded)) {}
   ~BorrowedStacks() { Stacks::give_back(stacks_); }
   BorrowedStacks(const BorrowedStacks&) = delete;
   BorrowedStacks& operator=(const BorrowedStacks&) = delete;
@@ -347,19 +394,158 @@ class BorrowedStacks {
   Stacks* stacks_;
 };
 
+inline uint64_t blocks_of(const Task& task) {
+  return uint64_t{task.grid.x} * task.grid.y * task.grid.z;
+}
+
+// Blocks that are there at once and take turns.
+class ResidentBlocks {
+ public:
+  explicit ResidentBlocks(const Task& task)
+      : task_(task),
+        needs_(needs_of(task.kernel, task.size, task.shared_bytes)),
+        sm_(emulator_options().chip),
+        fit_(static_cast<uint64_t>(occupancy(sm_, needs_).blocks()) *
+             static_cast<uint64_t>(sm_.count)) {
+    refuse_what_cannot_be();
+  }
+
+  void run() {
+    static constexpr CpuTicks::Tick tick = Block::tick;
+    const CpuTicks ticks(&tick);
+    const uint64_t places = std::min(fit_, blocks_of(task_));
+    const bool guarded = places * static_cast<uint64_t>(needs_.threads) <= most_guarded;
+    for (uint64_t i = 0; i < places; ++i) {
+      stacks_.push_back(std::make_unique<BorrowedStacks>(needs_.threads, guarded));
+      blocks_.push_back(std::make_unique<Block>(task_, **stacks_.back(), launch_));
+      give_turn(*blocks_.back());
+      blocks_.back()->start(next_++);
+    }
+    while (!blocks_.empty()) round();
+  }
+
+ private:
+  static constexpr uint64_t most_guarded = 8192;  // threads whose stacks have guard pages
+  static constexpr int most_idle = 1 << 17;       // rounds in which no thread comes further
+
+  std::string fits() const {
+    return fmt::format("{} blocks fit on {} at once: {}", fit_, sm_.chip,
+                       occupancy_report(sm_, needs_));
+  }
+
+  void refuse_what_cannot_be() const {
+    if (SharedArrays::of(image_of(task_.kernel))
+            .symbol_of(image_of(task_.kernel), task_.kernel)
+            .empty())
+      fail_as<KernelError>(task_.where,
+                           "blocks at once need to know the kernel's __shared__ arrays, and this "
+                           "program has no symbol table. Build it without -s and strip");
+    if (task_.cooperative && blocks_of(task_) > fit_)
+      fail_as<KernelError>(
+          task_.where,
+          "{}: the grid has {} blocks. {}. Launch no more than fit, and let each block do several "
+          "parts of the work",
+          cudaGetErrorString(cudaErrorCooperativeLaunchTooLarge), blocks_of(task_), fits());
+  }
+
+  void give_turn(Block& block) {
+    if (current_ == &block) return;
+    if (current_ != nullptr) current_->save_static_shared();
+    current_ = &block;
+    current_->restore_static_shared();
+  }
+
+  // A turn for each block, in random order.
+  void round() {
+    uint64_t waiting = 0, before = progress();
+    for (size_t i = blocks_.size(); i > 0; --i)
+      std::swap(blocks_[i - 1], blocks_[order_.below(static_cast<uint32_t>(i))]);
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      give_turn(*blocks_[i]);
+      const Block::Turn turn =
+          waits_.count(blocks_[i].get()) > 0 ? Block::Turn::waits_for_grid : blocks_[i]->turn();
+      if (turn == Block::Turn::ended) end(i--);
+      if (turn == Block::Turn::waits_for_grid) {
+        waits_.insert(blocks_[i].get());
+        ++waiting;
+      }
+    }
+    if (waiting > 0 && waiting == blocks_.size()) return grid_meets();
+    idle_ = progress() == before ? idle_ + 1 : 0;
+    if (idle_ > most_idle) fail_for_deadlock();
+  }
+
+  // Its place goes to the next block that waits for one.
+  void end(size_t at) {
+    ++ended_;
+    if (next_ < blocks_of(task_)) return blocks_[at]->start(next_++);
+    ended_progress_ += blocks_[at]->progress();
+    if (current_ == blocks_[at].get()) current_ = nullptr;
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  void grid_meets() {
+    if (ended_ > 0) fail_for_deadlock();
+    launch_.grid_met();
+    waits_.clear();
+    for (const auto& block : blocks_) {
+      give_turn(*block);
+      block->release_barrier();
+    }
+  }
+
+  uint64_t progress() const {
+    uint64_t sum = ended_progress_ + ended_;
+    for (const auto& each : blocks_) sum += each->progress();
+    return sum;
+  }
+
+  [[noreturn]] void fail_for_deadlock() const {
+    const Lane& lane = blocks_[0]->waiting_lane();
+    const uint64_t missing = blocks_of(task_) - next_;
+    const std::string others =
+        missing > 0
+            ? fmt::format("{} of {} blocks have not started, and cannot before others end. {}",
+                          missing, blocks_of(task_), fits())
+            : fmt::format("all {} blocks have started, and {} have ended", blocks_of(task_),
+                          ended_);
+    fail_as<KernelError>(
+        task_.where,
+        "{}: deadlock between blocks: block {}, thread {}: {}, and no thread of any block comes "
+        "further. {}. Every block that others wait for must be there and set its flag; a grid "
+        "meets "
+        "only if no block has returned",
+        at(lane.where), text(lane.block_index), text(lane.thread),
+        lane.state == LaneState::ready ? "waits for something in memory" : doing(lane), others);
+  }
+
+  const Task& task_;
+  BlockNeeds needs_;
+  Multiprocessors sm_;
+  uint64_t fit_, next_ = 0, ended_ = 0, ended_progress_ = 0;
+  int idle_ = 0;
+  Shuffler order_{task_.seed, blocks_of(task_)};
+  CheckedLaunch launch_;
+  std::vector<std::unique_ptr<BorrowedStacks>> stacks_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::set<const Block*> waits_;  // for the grid
+  Block* current_ = nullptr;      // whose static shared memory is in place
+};
+
 // Runs all blocks; throws the error of the first block that failed.
 inline void run_blocks(const Task& task) {
-  const uint64_t blocks = uint64_t{task.grid.x} * task.grid.y * task.grid.z;
+  const uint64_t blocks = blocks_of(task);
   std::atomic<uint64_t> next = 0, failed = blocks;
   std::exception_ptr error;
   std::mutex mutex;
+  CheckedLaunch launch;
   const auto work = [&](int) {
     static constexpr CpuTicks::Tick tick = Block::tick;
     uint64_t number = blocks;
     try {
       const CpuTicks ticks(&tick);
       BorrowedStacks stacks;
-      Block block(task, *stacks);
+      Block block(task, *stacks, launch);
       while ((number = next++) < failed) block.run(number);
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -378,15 +564,85 @@ inline void run_blocks(const Task& task) {
 #else
   const int threads = wanted > 0 ? wanted : context().threads;
 #endif
-  DeviceMemory::instance().all_written();
 #endif
   ThreadPool::instance().run(static_cast<int>(std::min<uint64_t>(threads, blocks)), work);
   if (error) std::rethrow_exception(error);
 }
 
+#if defined(YOTTA_CHECKED)
+// What the launch that lives as long as this has touched, as its shadows say.
+class FootprintOf {
+ public:
+  explicit FootprintOf(Footprint* out) : out_(out), begin_(access_time()) {}
+  ~FootprintOf() {
+    if (out_ == nullptr) return;
+    for (const auto& [memory, allocation] : DeviceMemory::instance().with_shadows())
+      allocation.shadow->each_cell([&](size_t offset, size_t bytes, const Cell& cell) {
+        const uintptr_t at = reinterpret_cast<uintptr_t>(memory) + offset;
+        const Use change = (cell.write.who & atomic_mark) != 0 ? Use::atomic : Use::write;
+        if (cell.read.time > begin_) out_->add({at, bytes, Use::read, cell.read.site});
+        if (cell.write.time > begin_) out_->add({at, bytes, change, cell.write.site});
+      });
+  }
+  FootprintOf(const FootprintOf&) = delete;
+  FootprintOf& operator=(const FootprintOf&) = delete;
+
+ private:
+  Footprint* out_;
+  uint32_t begin_;
+};
+#else
+struct FootprintOf {
+  explicit FootprintOf(Footprint*) {}
+};
+#endif
+
 YOTTA_INLINE void run_kernel(const Task& task) {
   check_sizes(task);
+  const FootprintOf noted(task.footprint);
+#if !defined(YOTTA_CHECKED)
+  DeviceMemory::instance().all_written();
+#endif
+  if (task.cooperative || task.blocks_at_once) return ResidentBlocks(task).run();
   run_blocks(task);
+}
+
+YOTTA_INLINE BlockNeeds needs_of(const void* kernel, dim3 block, size_t shared_bytes) {
+  const Image image = image_of(kernel);
+  for (const SharedArray& each : SharedArrays::of(image).of_kernel(image, kernel))
+    shared_bytes += each.bytes;
+  return {static_cast<int>(block.x * block.y * block.z), shared_bytes};
+}
+
+// A launch as an operation of a stream.
+inline Operation operation_of(const Task& task) {
+  const std::shared_ptr<const void> arguments(task.keep.copy(task.arguments), task.keep.drop);
+  Operation operation{.word = "kernel", .where = task.where};
+  const void* pointers[Arguments::most_pointers];
+  const size_t count = task.keep.pointers(arguments.get(), pointers);
+  operation.pointers.assign(pointers, pointers + count);
+  operation.run = [task, arguments](Operation& self) {
+    Task own = task;
+    own.arguments = arguments.get();
+    own.footprint = &self.footprint;
+    run_kernel(own);
+  };
+#if defined(YOTTA_CHECKED)
+  operation.in_issue_order = true;
+  operation.line_of = [image = image_of(task.kernel)](uint32_t site) {
+    return Sites(image).line(site).text();
+  };
+#endif
+  return operation;
+}
+
+YOTTA_INLINE void launch_on(cudaStream_t stream, const Task& task) {
+  StreamQueue& streams = StreamQueue::instance();
+  if (stream == nullptr && !streams.in_use()) return run_kernel(task);
+  check_sizes(task);
+  streams.seed(task.seed);
+  const cudaError_t code = streams.submit(stream, operation_of(task));
+  if (code != cudaSuccess) fail(task.where, "CUDA: {}", cudaGetErrorString(code));
 }
 
 }  // namespace emulator

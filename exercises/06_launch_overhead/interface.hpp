@@ -1,0 +1,49 @@
+// What the graded cases of exercise 06 call. adapter.cpp fills it with the functions of one
+// solution.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "yotta/core/context.hpp"
+#include "yotta/core/exercise.hpp"
+#include "yotta/machine/roofline.hpp"
+
+namespace exercise {
+
+// Programs and queues as plain values. They are not yotta::Call and yotta::LaunchQueue: where a
+// solution is compiled the library's own functions must not be seen, or a call with one of them
+// could mean either.
+struct Call {
+  int kind = 0;
+  std::string name;
+  int stream = 0;
+  double seconds = 0, bytes = 0;
+  bool pinned = true;
+  int event = -1, reads = -1, writes = -1;
+};
+struct Span {
+  std::string name;
+  int stream = 0;
+  double issued = 0, begin = 0, end = 0;
+};
+struct Queue {
+  double now = 0, kernels = 0, copies = 0;
+  std::map<int, double> streams, events;
+  std::vector<Span> spans;
+};
+
+// One function of LaunchQueue, on a queue in this state. `gap` is for run_kernel alone.
+enum class Step { run_kernel, run_copy, record_event, wait_event, synchronize };
+
+struct Solution {
+  double (*hiding_seconds)(double framework, double launch, double gap);
+  Queue (*step)(Step which, Queue before, const Call& call, double gap);
+  std::vector<Call> (*overlapped_steps)(double bytes, const std::vector<Call>& step, int steps);
+  // Of a graph that reads buffer `input` and has one call, which is returned with kind graph.
+  std::vector<Call> (*replayed_steps)(int input, double bytes, const std::vector<double>& batches);
+};
+extern const Solution solution;
+
+}  // namespace exercise
