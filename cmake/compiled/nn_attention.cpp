@@ -1,3 +1,3 @@
-// The bodies of nn/attention.hpp and nn/attention_blockwise.hpp.
+// The bodies of nn/attention.hpp and nn/flash_attention.hpp.
 #include "yotta/nn/impl/attention.ipp"
-#include "yotta/nn/impl/attention_blockwise.ipp"
+#include "yotta/nn/impl/flash_attention.ipp"

@@ -24,13 +24,13 @@ Weights merge_weights(double first, double second) {
   return {weights.first, weights.second, weights.log_sum_exp};
 }
 
-BlockwiseAttention forward(const Tensor& q, const Tensor& k, const Tensor& v,
-                           const yotta::Communicator& cp, Order order) {
+FlashAttention forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                       const yotta::Communicator& cp, Order order) {
   return student::ring_attention(q, k, v, cp, as_theirs(order));
 }
 
 AttentionGradients backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                            const BlockwiseAttention& saved, const yotta::Communicator& cp,
+                            const FlashAttention& saved, const yotta::Communicator& cp,
                             Order order) {
   return student::ring_attention_backward(dout, q, k, v, saved, cp, as_theirs(order));
 }

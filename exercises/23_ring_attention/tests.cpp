@@ -69,7 +69,7 @@ Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
   std::vector<Tensor> sums;
   for (int64_t i = 0; i < chunks; ++i) {
     const int64_t query = solution.chunk_of(p, rank, i);
-    BlockwiseAttention sum;
+    FlashAttention sum;
     int64_t parts = 0;
     for (int step = 0; step < p; ++step)
       for (int64_t j = 0; j < chunks; ++j) {
@@ -77,7 +77,7 @@ Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
         const int64_t taken_for =
             how == Mistaken::other_side ? solution.chunk_of(p, wrap(rank + step, p), j) : key;
         if (taken_for > query) continue;
-        const BlockwiseAttention part =
+        const FlashAttention part =
             attention_block(x.q, x.k, x.v, {query * n, key * n, n, (query - taken_for) * n});
         if (parts++ == 0 || how == Mistaken::other_side) {
           merge(sum, part);
@@ -93,7 +93,7 @@ Numbers mistaken(const Inputs& x, int p, int rank, Mistaken how) {
 }
 
 // dk or dv with the gradients of this rank's own queries only.
-AttentionGradients own_only(const Inputs& x, const BlockwiseAttention& whole, int p, int rank) {
+AttentionGradients own_only(const Inputs& x, const FlashAttention& whole, int p, int rank) {
   const int64_t n = T / (p == 1 ? 1 : 2 * p), chunks = p == 1 ? 1 : 2;
   AttentionGradients found{Tensor::zeros(x.q.shape(), DType::f64),
                            Tensor::zeros(x.k.shape(), DType::f64),
@@ -115,8 +115,8 @@ const char* of_order(Order order) {
 }
 
 // What each of p ranks makes of its part.
-std::vector<BlockwiseAttention> forward_on(const Inputs& x, int p, Order order) {
-  std::vector<BlockwiseAttention> left(static_cast<size_t>(p));
+std::vector<FlashAttention> forward_on(const Inputs& x, int p, Order order) {
+  std::vector<FlashAttention> left(static_cast<size_t>(p));
   const std::string text = exercise::error_of([&] {
     run(p, [&](const Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank(), order); };
@@ -135,10 +135,10 @@ std::vector<BlockwiseAttention> forward_on(const Inputs& x, int p, Order order) 
 
 // The forward pass on p ranks, each rank's output against its columns of the serial one.
 void expect_forward(const Inputs& x, int p, Order order = Order::zigzag) {
-  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
-  const std::vector<BlockwiseAttention> left = forward_on(x, p, order);
+  const FlashAttention whole = flash_attention(x.q, x.k, x.v);
+  const std::vector<FlashAttention> left = forward_on(x, p, order);
   for (int rank = 0; rank < p; ++rank) {
-    const BlockwiseAttention& out = left[static_cast<size_t>(rank)];
+    const FlashAttention& out = left[static_cast<size_t>(rank)];
     Clues clues;
     clues.what = fmt::format("o of rank {} of {}{}", rank, p, of_order(order));
     if (p > 1 && order == Order::zigzag)
@@ -160,13 +160,13 @@ void expect_forward(const Inputs& x, int p, Order order = Order::zigzag) {
 }
 
 void expect_backward(const Inputs& x, int p, Order order = Order::zigzag) {
-  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
-  const AttentionGradients expected = attention_blockwise_backward(x.dout, x.q, x.k, x.v, whole);
+  const FlashAttention whole = flash_attention(x.q, x.k, x.v);
+  const AttentionGradients expected = flash_attention_backward(x.dout, x.q, x.k, x.v, whole);
   const Tensor flat_L = whole.log_sum_exp.reshape({B * H, T});
   std::vector<AttentionGradients> left(static_cast<size_t>(p));
   run(p, [&](const Communicator& cp) {
     const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank(), order); };
-    const BlockwiseAttention saved{mine(whole.o), mine(flat_L).reshape({B, H, T / p})};
+    const FlashAttention saved{mine(whole.o), mine(flat_L).reshape({B, H, T / p})};
     left[static_cast<size_t>(cp.rank())] =
         solution.backward(mine(x.dout), mine(x.q), mine(x.k), mine(x.v), saved, cp, order);
   });
@@ -220,7 +220,7 @@ int64_t most_held(int p, Body body) {
   run(p, [&](const Communicator& cp) {
     const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
     const Inputs own = {mine(x.q), mine(x.k), mine(x.v), mine(x.dout)};
-    const BlockwiseAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
+    const FlashAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
     MemoryCount& memory = *context().ledger.memory();
     memory.reset_peaks();
     const int64_t before = memory.live();
@@ -443,7 +443,7 @@ TEST_CASE("23.4: cp - 1 hops, and no block that the mask hides whole") {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
       const Tensor k = mine(x.k);
       solution.forward(mine(x.q), k, mine(x.v), cp, Order::zigzag);
-      expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 1, "attention_blockwise");
+      expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 1, "flash_attention");
     });
   CHECK(true);  // nothing was thrown
 }
@@ -451,9 +451,8 @@ TEST_CASE("23.4: cp - 1 hops, and no block that the mask hides whole") {
 TEST_CASE("23.4: a rank holds one visitor's keys and values at a time") {
   const int p = 8;
   const auto held = [&](auto forward) {
-    return most_held(p, [&](const Inputs& x, const BlockwiseAttention&, const Communicator& cp) {
-      forward(x, cp);
-    });
+    return most_held(
+        p, [&](const Inputs& x, const FlashAttention&, const Communicator& cp) { forward(x, cp); });
   };
   expect_held(
       held([](const Inputs& x, const Communicator& cp) {
@@ -473,21 +472,20 @@ TEST_CASE("23.5: contiguous chunks") {
 
 TEST_CASE("23.5: a rank holds one visitor's tensors at a time") {
   const int p = 8;
-  expect_held(
-      most_held(p,
-                [](const Inputs& x, const BlockwiseAttention& saved, const Communicator& cp) {
-                  solution.backward(x.dout, x.q, x.k, x.v, saved, cp, Order::zigzag);
-                }),
-      most_held(p,
-                [](const Inputs& x, const BlockwiseAttention& saved, const Communicator& cp) {
-                  ring_attention_backward(x.dout, x.q, x.k, x.v, saved, cp);
-                }),
-      p);
+  expect_held(most_held(p,
+                        [](const Inputs& x, const FlashAttention& saved, const Communicator& cp) {
+                          solution.backward(x.dout, x.q, x.k, x.v, saved, cp, Order::zigzag);
+                        }),
+              most_held(p,
+                        [](const Inputs& x, const FlashAttention& saved, const Communicator& cp) {
+                          ring_attention_backward(x.dout, x.q, x.k, x.v, saved, cp);
+                        }),
+              p);
 }
 
 TEST_CASE("23.5: keys and gradients travel while others are computed with") {
   const Clocked ring = clocked([](const Tensor& x, const Communicator& cp) {
-    const BlockwiseAttention saved{x, Tensor::empty({1, H, x.dim(1)})};
+    const FlashAttention saved{x, Tensor::empty({1, H, x.dim(1)})};
     solution.backward(x, x, x, x, saved, cp, Order::zigzag);
   });
   const double least = ring.computing + ring.hop;
@@ -505,10 +503,10 @@ TEST_CASE("23.5: 2 (cp - 1) hops, and no block that the mask hides whole") {
     run(p, [&](const Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return shard(t, p, cp.rank()); };
       const Tensor k = mine(x.k);
-      const BlockwiseAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
+      const FlashAttention saved{mine(x.q), Tensor::zeros({B, H, T / p}, DType::f64)};
       solution.backward(mine(x.dout), mine(x.q), k, mine(x.v), saved, cp, Order::zigzag);
       expect_no_waste(context().ledger, p, cp.rank(), 2 * k.nbytes(), 2,
-                      "attention_blockwise_backward");
+                      "flash_attention_backward");
     });
   CHECK(true);  // nothing was thrown
 }

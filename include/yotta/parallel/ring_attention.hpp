@@ -57,9 +57,9 @@
 #include <limits>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/narrow.hpp"
 
 namespace yotta {
@@ -172,8 +172,7 @@ struct MergeRow {
 
 // Merges one more part of the same queries into sum, in place: o (B, n, H, d) and L (B, H, n) of
 // both. An undefined sum takes over the part's storage.
-inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
-                  Where where = Where::current()) {
+inline void merge(FlashAttention& sum, const FlashAttention& part, Where where = Where::current()) {
   if (!sum.o.defined()) return void(sum = part);
   expect_same("merge", "o", sum.o, "the part's o", part.o, where);
   const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
@@ -194,10 +193,10 @@ inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
 // One o (B, n, H, d) and L (B, H, n) for each of this rank's chunks; f32 for bf16 inputs. q, k and
 // v as in ring_attention. Step 0 comes first, so every query has seen itself before anything is
 // merged.
-inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const Tensor& k,
-                                                          const Tensor& v, const Ring& ring,
-                                                          Where where) {
-  std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
+inline std::vector<FlashAttention> attention_by_chunk(const Tensor& q, const Tensor& k,
+                                                      const Tensor& v, const Ring& ring,
+                                                      Where where) {
+  std::vector<FlashAttention> sums(static_cast<size_t>(ring.chunks()));
   Pair here = {k, v};
   for (int step = 0; step < ring.ranks; ++step) {
     const bool last = step + 1 == ring.ranks;
@@ -216,13 +215,12 @@ inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const
 
 // o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
 // q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
-inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                         const Communicator& cp,
-                                         ChunkOrder order = ChunkOrder::zigzag,
-                                         Where where = Where::current()) {
+inline FlashAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const Communicator& cp, ChunkOrder order = ChunkOrder::zigzag,
+                                     Where where = Where::current()) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   std::vector<Tensor> o, L;
-  for (BlockwiseAttention& each : attention_by_chunk(q, k, v, ring, where)) {
+  for (FlashAttention& each : attention_by_chunk(q, k, v, ring, where)) {
     o.push_back(std::move(each.o));
     L.push_back(std::move(each.log_sum_exp));
   }
@@ -239,7 +237,7 @@ inline void add_pair(Pair& sum, const Pair& part) {
 // dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
 inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
                                                   const Tensor& k, const Tensor& v,
-                                                  const BlockwiseAttention& saved,
+                                                  const FlashAttention& saved,
                                                   const Communicator& cp,
                                                   ChunkOrder order = ChunkOrder::zigzag,
                                                   Where where = Where::current()) {
