@@ -1,3 +1,4 @@
-// The bodies of nn/attention.hpp and nn/flash_attention.hpp.
+// The bodies of nn/attention.hpp and nn/flash_attention.hpp, and their products of tiles.
+#include "yotta/nn/cpu/impl/tile_matmul.ipp"
 #include "yotta/nn/impl/attention.ipp"
 #include "yotta/nn/impl/flash_attention.ipp"

@@ -20,15 +20,10 @@ using yotta::Tensor;
 
 enum class Order { zigzag, contiguous };  // of the chunks
 
-struct Weights {
-  double first, second, log_sum_exp;
-};
-
 struct Solution {
   int64_t (*chunk_of)(int ranks, int rank, int64_t i);
   AttentionBlock (*block)(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j,
                           Order order);
-  Weights (*merge_weights)(double first, double second);
   FlashAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
                             const yotta::Communicator& cp, Order order);
   AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,

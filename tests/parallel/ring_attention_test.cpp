@@ -141,42 +141,6 @@ TEST_CASE("one rank is the serial case, to the last bit, with a communicator or 
   });
 }
 
-TEST_CASE("merging: weights, order, parts that saw nothing, and no NaN from -inf - -inf") {
-  const double none = -INFINITY;
-  const auto both_none = merge_weights(none, none);
-  CHECK(both_none.first == 0);
-  CHECK(both_none.second == 0);
-  CHECK(both_none.log_sum_exp == none);
-  CHECK(merge_weights(none, 3.0).second == 1);
-  CHECK(merge_weights(3.0, none).log_sum_exp == 3);
-  const auto even = merge_weights(2000.0, 2000.0);  // e^2000 is no number
-  CHECK(even.first == 0.5);
-  CHECK(even.log_sum_exp == doctest::Approx(2000 + std::log(2)).epsilon(1e-15));
-  const auto one_sided = merge_weights(-2000.0f, 2000.0f);
-  CHECK(one_sided.first == 0);
-  CHECK(one_sided.log_sum_exp == 2000);
-  CHECK(std::isnan(merge_weights(std::nan(""), 1.0).log_sum_exp));
-  CHECK(std::isnan(merge_weights(1.0, std::nan("")).log_sum_exp));
-
-  // 60 tokens of 4 blocks of 15 keys: the parts of the last queries, merged in any order
-  const Inputs x = inputs(60, 2);
-  const FlashAttention whole = flash_attention(x.q, x.k, x.v);
-  for (const std::vector<int64_t>& parts :
-       {std::vector<int64_t>{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}}) {
-    FlashAttention sum{Tensor::zeros({B, 15, H, d}, DType::f64),
-                       Tensor::full({B, H, 15}, none, DType::f64)};
-    for (const int64_t j : parts)
-      merge(sum, attention_block(x.q, x.k, x.v, {45, 15 * j, 15, 45 - 15 * j}));
-    CHECK(largest_difference(sum.o, narrow(whole.o, 1, 45, 15)) <= 1e-13);
-    CHECK(largest_difference(sum.log_sum_exp, narrow(whole.log_sum_exp, 2, 45, 15)) <= 1e-13);
-  }
-  FlashAttention a = attention_block(x.q, x.k, x.v, {0, 0, 15, 0});
-  CHECK(contains(message_of([&] {
-                   merge(a, attention_block(x.q, x.k, x.v, {0, 0, 10, 0}));
-                 }),
-                 "they must agree"));
-}
-
 TEST_CASE(
     "every chunk is on one rank; zig-zag gives every rank the same work, contiguous 2cp-1 times") {
   for (const int ranks : {1, 2, 3, 4, 8, 16}) {

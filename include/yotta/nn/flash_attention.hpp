@@ -109,6 +109,22 @@ void online_softmax_row(Real* scores, int64_t n, Real factor, OnlineSums<Real>& 
   sums = {m, sums.l * kept + sum};
 }
 
+// Two parts of one query's sum, over different keys, in any order: o and L are the part's own
+// result. What each weighs in the whole, and the whole's L:
+//     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
+// A part that saw nothing has L = -infinity and weighs nothing.
+template <class Real>
+struct MergeWeights {
+  Real first = 0, second = 0, log_sum_exp = 0;
+};
+template <class Real>
+YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
+  const Real most = std::max(first, second);
+  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};  // neither saw a key
+  const Real a = std::exp(first - most), b = std::exp(second - most);
+  return {a / (a + b), b / (a + b), most + std::log(a + b)};
+}
+
 // What becomes of n raw scores of query t, from key j on, before softmax: times `factor`, changed,
 // and -infinity where the mask hides the key. Returns the factor that is left to be applied.
 template <class Real, class Mask, class ScoreMod>
@@ -151,7 +167,7 @@ void flash_forward(const FlashHead<Number>& head, int64_t first, int64_t last, c
         const Real left = change_scores(S.row(r), begin + r, j, n, whole, factor, mask, mod);
         online_softmax_row(S.row(r), n, left, sums[static_cast<size_t>(r)], o.row(r), d);
       }
-      detail::tile_matmul(S.part(rows, n), v.rows(j, j + n), o.rows(0, rows), Into::accumulate);
+      detail::tile_matmul(S.read(rows, n), v.read(j, j + n), o.rows(0, rows), Into::accumulate);
     });
     for (int64_t r = 0; r < rows; ++r) {
       const auto [m, l] = sums[static_cast<size_t>(r)];
@@ -213,17 +229,17 @@ void flash_backward(const FlashBackwardHead<Number>& head, const Mask& mask, con
         return load(&head.dout(begin + r, c), count) * load(&head.o(begin + r, c), count);
       });
     mask.runs(begin, end, [&](int64_t j, int64_t n, bool whole) {
-      const MatrixView<Real> p = P.part(rows, n), ds = dS.part(rows, n);
-      detail::tile_matmul(transposed(q_columns.columns(0, rows)), k_columns.columns(j, n), p,
-                          Into::overwrite);
-      detail::tile_matmul(transposed(dout_columns.columns(0, rows)), v_columns.columns(j, n), ds,
-                          Into::overwrite);
+      detail::tile_matmul(transposed(q_columns.columns(0, rows)), k_columns.columns(j, n),
+                          P.part(rows, n), Into::overwrite);
+      detail::tile_matmul(transposed(dout_columns.columns(0, rows)), v_columns.columns(j, n),
+                          dS.part(rows, n), Into::overwrite);
       for (int64_t r = 0; r < rows; ++r)
         flash_backward_row(P.row(r), dS.row(r), begin + r, j, n, whole, factor,
                            head.log_sum_exp[begin + r], D[static_cast<size_t>(r)], mask, mod);
-      detail::tile_matmul(transposed(p), dout.rows(0, rows), dv.rows(j, j + n), Into::accumulate);
-      detail::tile_matmul(transposed(ds), q.rows(0, rows), dk.rows(j, j + n), Into::accumulate);
-      detail::tile_matmul(ds, k.rows(j, j + n), dq.rows(0, rows), Into::accumulate);
+      const MatrixView<const Real> p = P.read(rows, n), ds = dS.read(rows, n);
+      detail::tile_matmul(transposed(p), dout.read(0, rows), dv.rows(j, j + n), Into::accumulate);
+      detail::tile_matmul(transposed(ds), q.read(0, rows), dk.rows(j, j + n), Into::accumulate);
+      detail::tile_matmul(ds, k.read(j, j + n), dq.rows(0, rows), Into::accumulate);
     });
     dq.copy_to(tile(head.dq));
   }
@@ -266,7 +282,12 @@ constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes
                  3 * query_numbers(s) + 2 * key_numbers(s) + row_numbers(s),
                  query_numbers(s) + 2 * key_numbers(s));
 }
-// To merge two parts of the sums of `rows` rows (parallel/ring_attention.hpp).
+// Numbers that one head's forward pass moves between a slow memory and a fast one in which a tile of
+// BQ queries stays: q, o and L once, k and v once for each tile. Each key seen by all.
+constexpr int64_t flash_numbers_moved(int64_t T, int64_t d, int64_t BQ) {
+  return 2 * T * d + T + ceil_div(T, BQ) * 2 * T * d;
+}
+// To merge two parts of the sums of `rows` rows.
 constexpr OpCost attention_merge_cost(DType dtype, int64_t rows, int64_t d) {
   return op_cost("attention_merge", dtype, (3 * d + 8) * rows, 2 * rows * (d + 1), rows * (d + 1));
 }
@@ -294,6 +315,46 @@ Tensor zero_sums(const Tensor& x, Where where = Where::current());
 AttentionGradients flash_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                             const Tensor& v, const FlashAttention& saved,
                                             Where where = Where::current());
+
+// ---- parts: the same queries against other keys ------------------------------------------------
+
+// merge() of one row: one query of one head, in L's order (sequence, head, token). `team` is one
+// thread of a CPU or one warp of a GPU; `count`: so many numbers at once (nn/cpu/body.hpp).
+template <class Real>
+struct MergeRow {
+  int64_t n, H, d;
+  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
+  const Real *part_o, *part_L;  // what is merged
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t i, Team team) const {
+    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
+    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
+    team.each(d, [&](int64_t c, auto count) {
+      Real* const to = o + row + c;
+      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
+    });
+    team.meet();  // all have read L
+    team.once([&] { L[i] = w.log_sum_exp; });
+  }
+};
+
+// Merges one more part of the same queries into sum, in place: o (B, n, H, d) and L (B, H, n) of
+// both. An undefined sum takes over the part's storage.
+inline void merge(FlashAttention& sum, const FlashAttention& part, Where where = Where::current()) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(attention_merge_cost(sum.o.dtype(), rows, d));
+  const Device device = sum.o.device();
+  if (device == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
+    const MergeRow<Real> body{
+        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
+    run_rows<Real>("attention_merge", device, rows, d, body, where);
+  });
+}
 
 }  // namespace yotta
 

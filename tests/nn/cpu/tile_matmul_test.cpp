@@ -27,10 +27,10 @@ void check_products(int64_t queries, int64_t keys, int64_t first_key, int64_t d)
               TransposedTiles<Real>(k_rows).columns(first_key, keys), s, Into::overwrite);
   const PaddedRows<Real> o(queries, d), back(keys, d);
   for (int twice = 0; twice < 2; ++twice) {
-    tile_matmul(s, PaddedRows<Real>(k_rows).rows(first_key, first_key + keys), o.rows(0, queries),
-                Into::accumulate);
-    tile_matmul(transposed(s), PaddedRows<Real>(q_rows).rows(0, queries), back.rows(0, keys),
-                twice == 0 ? Into::overwrite : Into::accumulate);
+    tile_matmul(S.read(queries, keys), PaddedRows<Real>(k_rows).read(first_key, first_key + keys),
+                o.rows(0, queries), Into::accumulate);
+    tile_matmul(transposed(S.read(queries, keys)), PaddedRows<Real>(q_rows).read(0, queries),
+                back.rows(0, keys), twice == 0 ? Into::overwrite : Into::accumulate);
   }
   int64_t wrong = 0;
   for (int64_t t = 0; t < queries; ++t)

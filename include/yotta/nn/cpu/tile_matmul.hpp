@@ -15,7 +15,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 
 #include "yotta/core/matrix_view.hpp"
 #include "yotta/nn/cpu/vectors.hpp"
@@ -38,77 +37,20 @@ MatrixView<T> rows_of(MatrixView<T> x, int64_t begin, int64_t end) {
   return sub_matrix(x, begin, 0, end - begin, x.cols);
 }
 
-// One (Rows, TN) tile of C in registers, as matmul_tile; A's element (i, l) is
-// a[i * RowStep + l * step].
-template <int Rows, int64_t RowStep, class Real>
-void tile_of_registers(const Real* a, int64_t step, const Real* b, int64_t b_stride, int64_t depth,
-                       Real* c, int64_t c_stride, bool add) {
-  using Register = typename TileShape<Real>::Register;
-  constexpr int lanes = TileShape<Real>::lanes, N = tile_registers;
-  Register sum[Rows][N] = {};
-#pragma GCC unroll 4
-  for (int64_t l = 0; l < depth; ++l, a += step, b += b_stride) {
-    Register row[N];
-#pragma GCC unroll 4
-    for (int j = 0; j < N; ++j) row[j] = load_register<Real>(b + j * lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < N; ++j) sum[i][j] += a[i * RowStep] * row[j];
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 4
-    for (int j = 0; j < N; ++j) {
-      Real* to = c + i * c_stride + j * lanes;
-      store_register(to, add ? sum[i][j] + load_register<Real>(to) : sum[i][j]);
-    }
-}
-
-template <class Real, int64_t RowStep, int... Row>
-constexpr auto register_tiles(std::integer_sequence<int, Row...>) {
-  return std::array{&tile_of_registers<Row + 1, RowStep, Real>...};
-}
-
-template <int64_t RowStep, class Real>
-void multiply_tiles(MatrixView<const Real> a, MatrixView<const Real> b, MatrixView<Real> c,
-                    bool add) {
-  constexpr auto tile = register_tiles<Real, RowStep>(std::make_integer_sequence<int, tile_rows>{});
-  constexpr int64_t TM = TileShape<Real>::TM, TN = TileShape<Real>::TN;
-  for (int64_t j = 0; j < c.cols; j += TN)
-    for (int64_t i = 0; i < c.rows; i += TM)
-      tile[static_cast<size_t>(std::min(TM, c.rows - i) - 1)](
-          &a(i, 0), a.col_stride, &b(0, j), b.row_stride, a.cols, &c(i, j), c.row_stride, add);
-}
-
 // C = A B, or C += A B. Rows of B and C are read and written up to the next whole register tile.
-template <class A, class B, class Real>
-void tile_matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into) {
-  const bool add = into == Into::accumulate;
-  const MatrixView<const Real> left{a.data, a.rows, a.cols, a.row_stride, a.col_stride};
-  const MatrixView<const Real> right{b.data, b.rows, b.cols, b.row_stride, b.col_stride};
-  if (a.row_stride == 1) return multiply_tiles<1>(left, right, c, add);
-  multiply_tiles<tile_pitch>(left, right, c, add);
+void tile_matmul(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c,
+                 Into into);
+void tile_matmul(MatrixView<const double> a, MatrixView<const double> b, MatrixView<double> c,
+                 Into into);
+template <class T>
+MatrixView<const T> read_only(MatrixView<T> x) {
+  return {x.data, x.rows, x.cols, x.row_stride, x.col_stride};
 }
 
 // to (cols, rows of x), rows `stride` apart, = x'.
-template <class Number, class Real>
-void transpose_rows(MatrixView<const Number> x, Real* to, int64_t stride) {
-  constexpr int lanes = TileShape<Real>::lanes;
-  const int64_t rows = x.rows / lanes * lanes, cols = x.cols / lanes * lanes;
-  for (int64_t i = 0; i < rows; i += lanes)
-    for (int64_t c = 0; c < cols; c += lanes) {
-      typename TileShape<Real>::Register square[lanes];
-#pragma GCC unroll 32
-      for (int r = 0; r < lanes; ++r) square[r] = load_register<Real>(&x(i + r, c));
-      transpose_square<lanes / 2>(square, std::make_integer_sequence<int, lanes>{});
-#pragma GCC unroll 32
-      for (int r = 0; r < lanes; ++r) store_register(to + (c + r) * stride + i, square[r]);
-    }
-  for (int64_t i = 0; i < x.rows; ++i)
-    for (int64_t c = i < rows ? cols : 0; c < x.cols; ++c)
-      to[c * stride + i] = static_cast<Real>(x(i, c));
-}
+void transpose_rows(MatrixView<const float> x, float* to, int64_t stride);
+void transpose_rows(MatrixView<const double> x, double* to, int64_t stride);
+void transpose_rows(MatrixView<const bfloat16> x, float* to, int64_t stride);
 
 // X (T, d) as tiles of X' (d, BK).
 template <class Real>
@@ -153,6 +95,9 @@ class PaddedRows {
   MatrixView<Real> rows(int64_t begin, int64_t end) const {
     return row_major(row(begin), end - begin, d_, pitch_);
   }
+  MatrixView<const Real> read(int64_t begin, int64_t end) const {
+    return read_only(rows(begin, end));
+  }
   void copy_to(MatrixView<Real> x) const {
     for (int64_t i = 0; i < x.rows; ++i) std::copy_n(row(i), d_, &x(i, 0));
   }
@@ -170,6 +115,9 @@ class ScoreTile {
   MatrixView<Real> part(int64_t rows, int64_t keys) const {
     return row_major(scores_.data(), rows, keys, tile_pitch);
   }
+  MatrixView<const Real> read(int64_t rows, int64_t keys) const {
+    return read_only(part(rows, keys));
+  }
 
  private:
   PackBuffer<Real> scores_{flash_BQ * tile_pitch};
@@ -177,3 +125,7 @@ class ScoreTile {
 
 }  // namespace detail
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/cpu/impl/tile_matmul.ipp"
+#endif
