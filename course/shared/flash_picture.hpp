@@ -28,7 +28,7 @@ inline ComputedScores computed_scores(int64_t T) {
 
 namespace flash_picture_parts {
 inline constexpr int64_t tokens = 1024, shown = 11;  // the tile of queries that is lit
-inline constexpr double scale = 0.36, left = 64, top = 84;
+inline constexpr double scale = 0.36, left = 80, top = 96;
 inline constexpr const char *whole_fill = "#77aadd", *edge_fill = "#ee8866", *here_fill = "#eedd88";
 
 inline double at(int64_t token) { return scale * static_cast<double>(token); }
@@ -63,7 +63,7 @@ inline std::string part(double x, double y, double width, const char* fill, cons
 
 inline std::string memories() {
   using namespace svg;
-  const double x = 480, fast = 84, slow = 372;
+  const double x = 484, fast = 96, slow = 384;
   std::string all = box(x, fast, 400, 206, "#fff", "#999") +
                     text(x + 10, fast + 18, "fast memory: a cache, or an SM's shared memory",
                          "start", ink, 12, true) +
@@ -71,20 +71,20 @@ inline std::string memories() {
                     part(x + 116, fast + 34, 118, whole_fill, "k, v", "(BK, d) each") +
                     part(x + 252, fast + 34, 134, here_fill, "S, then P", "(BQ, BK)") +
                     part(x + 14, fast + 92, 160, here_fill, "o, m, l", "(BQ, d), (BQ), (BQ)") +
-                    text(x + 14, fast + 154, "S = q k'     row by row: m, l, P = e^(S - m)") +
-                    text(x + 14, fast + 174, "o = o e^(m_old - m) + P v     then the next k, v") +
+                    text(x + 14, fast + 154, "S = q k',  then row by row m, l and P = e^(S - m)") +
+                    text(x + 14, fast + 174, "o = o e^(m_old - m) + P v,  then the next k and v") +
                     text(x + 14, fast + 194, "after the last: O = o / l,  L = m + log l");
   all += box(x, slow, 400, 82, "#fff", "#999") +
          text(x + 10, slow + 18, "slow memory", "start", ink, 12, true) +
          part(x + 14, slow + 30, 84, "#f4f4f4", "Q", "(T, d)") +
          part(x + 116, slow + 30, 118, "#f4f4f4", "K, V", "(T, d) each") +
          part(x + 252, slow + 30, 134, "#f4f4f4", "O, L", "(T, d), (T)");
-  all += arrow(x + 56, slow - 4, x + 56, fast + 212) + text(x + 64, 320, "once") +
+  all += arrow(x + 56, slow - 4, x + 56, fast + 212) + text(x + 64, 332, "once") +
          arrow(x + 175, slow - 4, x + 175, fast + 212, true) +
-         text(x + 183, 320, "once a tile", "start", lit) +
-         text(x + 183, 336, "of queries", "start", lit) +
-         arrow(x + 319, fast + 212, x + 319, slow - 4) + text(x + 327, 320, "once") +
-         text(x + 327, 350, "never: S, P (T, T)", "start", quiet, 11);
+         text(x + 183, 332, "once a tile", "start", lit) +
+         text(x + 183, 348, "of queries", "start", lit) +
+         arrow(x + 319, fast + 212, x + 319, slow - 4) + text(x + 327, 332, "once") +
+         text(x + 327, 348, "never S", "start", quiet, 11);
   return all;
 }
 }  // namespace flash_picture_parts
@@ -94,17 +94,17 @@ inline std::string flash_attention_svg() {
   using namespace flash_picture_parts;
   const char* const title = "Flash attention: a tile of queries walks over its keys";
   const ComputedScores count = computed_scores(tokens);
-  const double y = 484;
-  return paper(900, 526, title) + text(20, 28, title, "start", ink, 15, true) +
+  const double y = 498;
+  return paper(900, 540, title) + text(20, 28, title, "start", ink, 15, true) +
          text(20, 48,
               fmt::format("{} tokens, causal: {:.1f}% of the scores are computed, 50.0% "
                           "are seen.",
                           tokens, 100 * static_cast<double>(count.computed) / (tokens * tokens))) +
-         scores() + memories() + box(64, y - 10, 12, 12, whole_fill) +
-         text(82, y, "each query sees each key: no mask") + box(300, y - 10, 12, 12, edge_fill) +
-         text(318, y, "on the diagonal: the mask is asked") + box(540, y - 10, 12, 12, here_fill) +
-         text(558, y, "one tile, at its first keys") +
-         text(64, y + 24, "A run of keys ends where the tile's last query sees no more.", "start",
+         scores() + memories() + box(80, y - 10, 12, 12, whole_fill) +
+         text(98, y, "each query sees each key: no mask") + box(330, y - 10, 12, 12, edge_fill) +
+         text(348, y, "on the diagonal: the mask is asked") + box(610, y - 10, 12, 12, here_fill) +
+         text(628, y, "one tile, at its first keys") +
+         text(80, y + 24, "A run of keys ends where the tile's last query sees no more.", "start",
               quiet) +
          "</svg>\n";
 }

@@ -14,7 +14,7 @@ using namespace yotta;
 namespace {
 
 struct Options {
-  int64_t tokens = 8192, keys = 64, draw = 0;
+  int64_t tokens = 8192, keys = 16, draw = 0;
 };
 
 double mega(double bytes) { return bytes * 1e-6; }
@@ -23,14 +23,14 @@ double mega(double bytes) { return bytes * 1e-6; }
 void moved(Lesson& lesson) {
   lesson.section("One head of d = 128 in bf16: what forward moves, and what an H100 would need");
   const Chip& h100 = chip_named("h100");
-  lesson.say("{:>6} {:>9} {:>12} {:>12} {:>12} {:>14} {:>11}", "tokens", "GFLOPs", "plain moves",
-             "FLOPs a byte", "flash moves", "FLOPs a byte", "plain waits");
+  lesson.say("{:>6} {:>9} {:>12} {:>12} {:>12} {:>14} {:>33}", "tokens", "GFLOPs", "plain moves",
+             "FLOPs a byte", "flash moves", "FLOPs a byte", "plain: memory over compute time");
   for (const int64_t T : {1024, 4096, 16384}) {
     const OpCost plain = attention_plain_cost(DType::bf16, {1, T, 1, 1, 128});
     const double bytes = plain.bytes_read + plain.bytes_written;
     const double flash = 2 * static_cast<double>(flash_numbers_moved(T, 128, 128));
     const double waits = bytes / h100.bandwidth / (plain.flops / h100.bf16);
-    lesson.say("{:>6} {:>9.1f} {:>9.1f} MB {:>12.0f} {:>9.1f} MB {:>14.0f} {:>10.1f}x", T,
+    lesson.say("{:>6} {:>9.1f} {:>9.1f} MB {:>12.0f} {:>9.1f} MB {:>14.0f} {:>32.1f}x", T,
                plain.flops * 1e-9, mega(bytes), plain.flops / bytes, mega(flash),
                plain.flops / flash, waits);
     lesson.number(fmt::format("plain_bytes.{}", T), bytes);
@@ -79,8 +79,9 @@ void online(Lesson& lesson) {
       sum += std::exp(scores[j]);
       o += std::exp(scores[j]) * static_cast<double>(10 * (j + 1));
     }
-    lesson.say("{:<34} {:>9.4f} {:>11.4f} {:>12.4f}", name, o / sum, attend(scores, true),
-               attend(scores, false));
+    lesson.say("{:<34} {:>9} {:>11.4f} {:>12.4f}", name,
+               std::isnan(o / sum) ? "inf / inf" : fmt::format("{:.4f}", o / sum),
+               attend(scores, true), attend(scores, false));
   }
 }
 

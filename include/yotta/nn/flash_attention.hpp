@@ -269,17 +269,15 @@ constexpr int64_t twice_seen(const AttentionBlock& block) {
   return before(n + block.ahead) - before(block.ahead);
 }
 
-constexpr int64_t row_numbers(const AttentionSizes& s) { return s.B * s.H * s.T; }
-
 // `s` are the block's sizes: its T is the length.
 constexpr OpCost attention_block_cost(DType dtype, const AttentionSizes& s, int64_t seen_twice) {
   return op_cost("flash_attention", dtype, 2 * s.B * s.H * seen_twice * s.d,
-                 query_numbers(s) + 2 * key_numbers(s), query_numbers(s) + row_numbers(s));
+                 query_numbers(s) + 2 * key_numbers(s), query_numbers(s) + s.B * s.H * s.T);
 }
 constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes& s,
                                                int64_t seen_twice) {
   return op_cost("flash_attention_backward", dtype, 5 * s.B * s.H * seen_twice * s.d,
-                 3 * query_numbers(s) + 2 * key_numbers(s) + row_numbers(s),
+                 3 * query_numbers(s) + 2 * key_numbers(s) + s.B * s.H * s.T,
                  query_numbers(s) + 2 * key_numbers(s));
 }
 // Numbers that one head's forward pass moves between a slow memory and a fast one in which a tile of
@@ -340,21 +338,7 @@ struct MergeRow {
 
 // Merges one more part of the same queries into sum, in place: o (B, n, H, d) and L (B, H, n) of
 // both. An undefined sum takes over the part's storage.
-inline void merge(FlashAttention& sum, const FlashAttention& part, Where where = Where::current()) {
-  if (!sum.o.defined()) return void(sum = part);
-  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
-  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
-                rows = part.log_sum_exp.numel();
-  charge(attention_merge_cost(sum.o.dtype(), rows, d));
-  const Device device = sum.o.device();
-  if (device == Device::meta) return;
-  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
-    const MergeRow<Real> body{
-        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
-    run_rows<Real>("attention_merge", device, rows, d, body, where);
-  });
-}
+void merge(FlashAttention& sum, const FlashAttention& part, Where where = Where::current());
 
 }  // namespace yotta
 

@@ -44,65 +44,36 @@ constexpr OpCost flash_decode_cost(DType dtype, const AttentionSizes& s, int64_t
                  q + 2 * s.B * s.T * s.Hkv * s.d + partial, q + partial);
 }
 
-namespace detail {
+// ---- the parts of one sequence's head of keys, and their merge ----------------------------------
 
-// o and L of one group of query heads over the keys [begin, end) of the head that they share.
+// o and L of a group's query heads q (group, d) over the keys [begin, end) of the head that they
+// share: the tile loop of flash attention, whose rows are heads here.
 template <class Number, class Real = Computed<Number>>
-void decode_part(const Number* q, MatrixView<const Number> k, MatrixView<const Number> v,
-                 int64_t group, int64_t begin, int64_t end, Real* o, Real* L) {
-  const int64_t d = k.cols, n = end - begin;
-  flash_forward(FlashHead<Number>{row_major(q, group, d), rows_of(k, begin, end),
-                                  rows_of(v, begin, end), row_major(o, group, d), L},
-                0, group, CausalMask{n, n}, SameScore{});  // all keys are before the query
+void decode_part(MatrixView<const Number> q, MatrixView<const Number> k, MatrixView<const Number> v,
+                 int64_t begin, int64_t end, MatrixView<Real> o, Real* L) {
+  const int64_t n = end - begin;
+  const FlashHead<Number> head{q, detail::rows_of(k, begin, end), detail::rows_of(v, begin, end), o,
+                               L};
+  flash_forward(head, 0, q.rows, CausalMask{n, n}, SameScore{});  // all keys are before the query
 }
 
-}  // namespace detail
+// Merges part after part into part 0: o (parts, rows, d), L (parts, rows).
+template <class Real>
+void merge_parts(Real* o, Real* L, int64_t parts, int64_t rows, int64_t d) {
+  for (int64_t part = 1; part < parts; ++part) {
+    const MergeRow<Real> merge{1, 1, d, o, L, o + part * rows * d, L + part * rows};
+    for (int64_t row = 0; row < rows; ++row) merge(row, LaneTeam<Real>{});
+  }
+}
+
+// ---- the op ------------------------------------------------------------------------------------
 
 // o (B, H, d) of q (B, H, d) over the cache, in `parts` parts that threads compute side by side.
-inline Tensor flash_decode(const Tensor& q, const KeyValueCache& cache, int64_t parts = 1,
-                           Where where = Where::current()) {
-  const Tensor &k = cache.k, &v = cache.v;
-  expect_dims("flash_decode", "q", q, 3, "(B, H, d)", where);
-  expect_dims("flash_decode", "k", k, 4, "(B, T, Hkv, d)", where);
-  expect_same("flash_decode", "k", k, "v", v, where);
-  const AttentionSizes s{q.dim(0), cache.length, q.dim(1), k.dim(2), q.dim(2)};
-  if (k.dim(0) != s.B || k.dim(3) != s.d || s.Hkv <= 0 || s.H % s.Hkv != 0 || parts < 1 ||
-      s.T < 0 || s.T > k.dim(1))
-    fail(where,
-         "flash_decode: q is {} and k is {}, {} tokens long, in {} parts; batch and d must agree, "
-         "q's heads be a multiple of k's, and the length at most T",
-         q.describe(), k.describe(), s.T, parts);
-  charge(flash_decode_cost(q.dtype(), s, parts));
-  Tensor o = empty_like(q, where);
-  if (q.device() == Device::meta) return o;
-  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
-    using Real = Computed<Number>;
-    const int64_t rows = s.B * s.H, row = k.dim(2) * s.d, group = s.group();
-    std::vector<Real> part_o(static_cast<size_t>(parts * rows * s.d));
-    std::vector<Real> part_L(static_cast<size_t>(parts * rows));
-    const auto keys = [&](const Tensor& x, int64_t b, int64_t h) {
-      return row_major(x.data<Number>(where) + b * x.dim(1) * row + h * s.d, s.T, s.d, row);
-    };
-    parallel_for(s.B * s.Hkv * parts, 1, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        const int64_t part = i % parts, b = i / parts / s.Hkv, h = i / parts % s.Hkv;
-        const int64_t query = b * s.H + h * group, at = part * rows + query;
-        detail::decode_part(q.data<Number>(where) + query * s.d, keys(k, b, h), keys(v, b, h),
-                            group, chunk_begin(s.T, parts, part), chunk_begin(s.T, parts, part + 1),
-                            part_o.data() + at * s.d, part_L.data() + at);
-      }
-    });
-    const MergeRow<Real> sum{1, 1, s.d, part_o.data(), part_L.data(), nullptr, nullptr};
-    for (int64_t part = 1; part < parts; ++part) {
-      MergeRow<Real> merged = sum;
-      merged.part_o = part_o.data() + part * rows * s.d;
-      merged.part_L = part_L.data() + part * rows;
-      for (int64_t i = 0; i < rows; ++i) merged(i, LaneTeam<Real>{});
-    }
-    for (int64_t i = 0; i < rows * s.d; ++i)
-      o.data<Number>()[i] = static_cast<Number>(part_o[static_cast<size_t>(i)]);
-  });
-  return o;
-}
+Tensor flash_decode(const Tensor& q, const KeyValueCache& cache, int64_t parts = 1,
+                    Where where = Where::current());
 
 }  // namespace yotta
+
+#ifndef YOTTA_COMPILED
+#include "yotta/nn/impl/flash_decoding.ipp"
+#endif

@@ -20,7 +20,7 @@
 //     2, 3     ... x rank 0's, rank 3's   (in the last step nothing is sent)
 //
 // Each part's keys give a part of softmax's sum: o_a, with L_a = log(sum of e^score). merge() of
-// flash_attention.hpp puts two together, exactly.
+// nn/flash_attention.hpp puts two together, exactly.
 //
 // Backward: with the final L every probability is final, e^(score - L), whichever step computes it;
 // so nothing is merged, and the parts' gradients add up. dq stays with its queries. k and v go

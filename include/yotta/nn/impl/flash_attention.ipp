@@ -9,8 +9,8 @@ namespace yotta {
 
 namespace detail {
 
-// Queries of one head that a thread takes at once.
-inline constexpr int64_t flash_part = 1024;
+// Queries of one head that a thread takes at once; for them it copies all keys of the head.
+inline constexpr int64_t flash_part = 2048;
 
 // The block's own sizes, or an error.
 inline AttentionSizes block_sizes(const char* operation, AttentionSizes s,
@@ -173,6 +173,22 @@ YOTTA_INLINE AttentionGradients flash_attention_backward(const Tensor& dout, con
   AttentionGradients d{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   attention_block_backward(dout, q, k, v, saved, {.length = s.T}, d, where);
   return rounded(std::move(d), q.dtype());
+}
+
+YOTTA_INLINE void merge(FlashAttention& sum, const FlashAttention& part, Where where) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(attention_merge_cost(sum.o.dtype(), rows, d));
+  const Device device = sum.o.device();
+  if (device == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
+    const MergeRow<Real> body{
+        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
+    run_rows<Real>("attention_merge", device, rows, d, body, where);
+  });
 }
 
 }  // namespace yotta
