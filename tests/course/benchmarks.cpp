@@ -52,6 +52,16 @@ TEST_CASE("bench matmul: a row for each of ten shapes on each number of threads"
   }
 }
 
+TEST_CASE("bench attention: forward and backward, against matmul and, where it is found, PyTorch") {
+  const Json report = report_of("attention", {"--quick", "--threads", "1"});
+  REQUIRE(report["rows"].size() == 2);
+  const bool peer = report["torch"].get<std::string>().starts_with("PyTorch 2");
+  for (const Json& row : report["rows"]) {
+    for (const char* key : {"gflops", "of_matmul"}) CHECK(positive(row[key]));
+    CHECK((peer ? positive(row["ratio"]) : row["ratio"].is_null()));
+  }
+}
+
 TEST_CASE("bench collectives: threads and MPI, ours and native, as nccl-tests count") {
   const Json report =
       report_of("collectives", {"--op", "all_reduce", "all_gather", "--ranks", "2", "--kib", "4",
