@@ -1,7 +1,9 @@
-// Flash attention as a picture: which scores are computed, as CausalMask hands them out, and what
-// lies in which memory while a tile of queries walks over its keys.
+// Flash attention as two pictures: which scores are computed, as CausalMask hands them out, and
+// what lies in which memory while a tile of queries walks over its keys; and what forward moves
+// against the size of the fast memory.
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include "course/shared/svg.hpp"
@@ -106,6 +108,65 @@ inline std::string flash_attention_svg() {
          text(628, y, "one tile, at its first keys") +
          text(80, y + 24, "A run of keys ends where the tile's last query sees no more.", "start",
               quiet) +
+         "</svg>\n";
+}
+
+// ---- bytes against the fast memory --------------------------------------------------------------
+
+// Bytes in bf16 that a fast memory holds for a tile of BQ queries: q, o, k and v of 16 keys, and
+// the scores.
+constexpr double fast_bytes(int64_t d, int64_t BQ) {
+  return 2 * static_cast<double>((2 * BQ + 32) * d + BQ * 16);
+}
+
+namespace flash_bytes_parts {
+inline constexpr int64_t tokens = 8192;
+inline constexpr double left = 90, top = 70, width = 560, height = 300;
+// Fast memory from 8 KiB to 1 MiB, moved from 2 MB to 8 GB: both by powers.
+inline double x_of(double bytes) { return left + width * std::log2(bytes / 8192) / 7; }
+inline double y_of(double moved) { return top + height * (1 - std::log10(moved / 2e6) / 3.6); }
+
+inline std::string curve(int64_t d, const char* color) {
+  std::string points;
+  for (int64_t BQ = 2; BQ <= 4096; BQ += std::max<int64_t>(1, BQ / 8)) {
+    const double fast = fast_bytes(d, BQ);
+    const double moved = 2 * static_cast<double>(flash_numbers_moved(tokens, d, BQ));
+    if (fast < 8192 || fast > 1 << 20 || moved > 8e9) continue;
+    points += fmt::format("{}{:.1f} {:.1f}", points.empty() ? "M" : "L", x_of(fast), y_of(moved));
+  }
+  return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2.5\"/>\n", points,
+                     color);
+}
+inline std::string level(double moved, const char* color, const std::string& words) {
+  return fmt::format(
+             "<path d=\"M{:.1f} {:.1f}h{:.1f}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" "
+             "stroke-dasharray=\"6 4\"/>\n",
+             left, y_of(moved), width, color) +
+         svg::text(left + width + 8, y_of(moved) + 4, words, "start", color);
+}
+}  // namespace flash_bytes_parts
+
+inline std::string flash_bytes_svg() {
+  using namespace svg;
+  using namespace flash_bytes_parts;
+  const char* const title = "Forward of one head of 8192 tokens, bf16: what is moved";
+  const char *const narrow = "#2f6fa7", *const wide = "#c2552d";
+  std::string all = paper(900, 450, title) + text(20, 28, title, "start", ink, 15, true) +
+                    text(20, 48, "Twice the fast memory, half the bytes: T^2 d^2 / M.") +
+                    box(left, top, width, height, "none", "#bbb");
+  for (int k = 8; k <= 1024; k *= 2)
+    all += text(x_of(1024.0 * k), top + height + 18, fmt::format("{}", k), "middle", ink, 11);
+  for (const double mb : {10.0, 100.0, 1000.0})
+    all += text(left - 8, y_of(mb * 1e6) + 4, fmt::format("{:.0f} MB", mb), "end", ink, 11);
+  const OpCost plain = attention_plain_cost(DType::bf16, {1, tokens, 1, 1, 128});
+  const double once = 2 * static_cast<double>(4 * tokens * 64 + tokens);
+  return all + curve(64, narrow) + curve(128, wide) +
+         level(plain.bytes_read + plain.bytes_written, ink, "plain attention") +
+         level(once, quiet, "q, k, v, o once, d = 64") +
+         text(left + 150, y_of(2.2e9), "flash, d = 128", "start", wide, 12, true) +
+         text(left + 30, y_of(9e7), "flash, d = 64", "start", narrow, 12, true) +
+         text(left + width / 2, top + height + 40,
+              "fast memory, KiB: q, o, 16 keys and values, scores", "middle") +
          "</svg>\n";
 }
 

@@ -31,6 +31,7 @@ struct CountingMask {
   int64_t keys, ahead = 0;
   int64_t* asked = nullptr;
 
+  int64_t queries() const { return yotta::flash_BQ; }
   bool operator()(int64_t t, int64_t j) const {
     if (asked != nullptr) ++*asked;
     return j <= t + ahead;

@@ -99,7 +99,9 @@ void tiles(Lesson& lesson, const Options& options) {
   }
   if (options.draw == 0) return;
   std::ofstream("flash_attention.svg") << flash_attention_svg();
-  lesson.say("drawn: {}", (std::filesystem::current_path() / "flash_attention.svg").string());
+  std::ofstream("flash_bytes.svg") << flash_bytes_svg();
+  lesson.say("drawn: flash_attention.svg and flash_bytes.svg in {}",
+             std::filesystem::current_path().string());
 }
 
 // Of a tile of BQ queries, k and v of `keys` keys, the scores between them, and o.
@@ -192,5 +194,5 @@ int main(int argc, char** argv) {
       },
       {{"tokens", "of the tables by tile and of decoding", &options.tokens, 1, 1 << 20},
        {"keys", "in a tile, of the table by tile", &options.keys, 1, 4096},
-       {"draw", "1: write flash_attention.svg into this folder", &options.draw, 0, 1}});
+       {"draw", "1: write the pictures into this folder", &options.draw, 0, 1}});
 }

@@ -302,6 +302,7 @@ double from_dense(int64_t T, int64_t d, const Mask& mask, const ScoreMod& mod) {
 // does.
 struct Window {
   int64_t keys, width;
+  int64_t queries() const { return flash_BQ; }
   bool operator()(int64_t t, int64_t j) const { return j <= t && t - j < width; }
   template <class Visit>
   void runs(int64_t begin, int64_t end, Visit&& visit) const {

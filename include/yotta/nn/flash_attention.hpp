@@ -48,9 +48,12 @@ namespace yotta {
 // A query sees itself and what is before it; query 0 is `ahead` positions after key 0. With ahead
 // >= keys each query sees all keys: no mask.
 //
-// Any struct with these two members is a mask.
+// Any struct with these three members is a mask.
 struct CausalMask {
   int64_t keys, ahead = 0;
+
+  // Queries that are computed together, at most flash_BQ.
+  int64_t queries() const { return flash_BQ; }
 
   // Whether query t sees key j.
   bool operator()(int64_t t, int64_t j) const { return j <= t + ahead; }
@@ -137,7 +140,7 @@ Real change_scores(Real* scores, int64_t t, int64_t j, int64_t n, bool whole, Re
   return changes ? Real{1} : factor;
 }
 
-// What one head works on, T queries and as many keys.
+// What one head works on; keys may be more or fewer than queries.
 template <class Number, class Real = Computed<Number>>
 struct FlashHead {
   MatrixView<const Number> q, k, v;  // (T, d)
@@ -155,8 +158,8 @@ void flash_forward(const FlashHead<Number>& head, int64_t first, int64_t last, c
   const detail::TransposedTiles<Real> k(head.k);
   const detail::PaddedRows<Real> v(head.v);
   const detail::ScoreTile<Real> S;
-  for (int64_t begin = first; begin < last; begin += flash_BQ) {
-    const int64_t end = std::min(begin + flash_BQ, last), rows = end - begin;
+  for (int64_t begin = first; begin < last; begin += mask.queries()) {
+    const int64_t end = std::min(begin + mask.queries(), last), rows = end - begin;
     const detail::TransposedTiles<Real> q(detail::rows_of(head.q, begin, end));
     const detail::PaddedRows<Real> o(rows, d);
     std::array<OnlineSums<Real>, flash_BQ> sums = {};
@@ -218,8 +221,8 @@ void flash_backward(const FlashBackwardHead<Number>& head, const Mask& mask, con
   const detail::TransposedTiles<Real> k_columns(head.k), v_columns(head.v);
   const detail::PaddedRows<Real> k(head.k), dk(head.dk), dv(head.dv);
   const detail::ScoreTile<Real> P, dS;
-  for (int64_t begin = 0; begin < T; begin += flash_BQ) {
-    const int64_t end = std::min(begin + flash_BQ, T), rows = end - begin;
+  for (int64_t begin = 0; begin < T; begin += mask.queries()) {
+    const int64_t end = std::min(begin + mask.queries(), T), rows = end - begin;
     const auto tile = [&](auto x) { return detail::rows_of(x, begin, end); };
     const detail::TransposedTiles<Real> q_columns(tile(head.q)), dout_columns(tile(head.dout));
     const detail::PaddedRows<Real> q(tile(head.q)), dout(tile(head.dout)), dq(tile(head.dq));
@@ -280,8 +283,8 @@ constexpr OpCost attention_block_backward_cost(DType dtype, const AttentionSizes
                  3 * query_numbers(s) + 2 * key_numbers(s) + s.B * s.H * s.T,
                  query_numbers(s) + 2 * key_numbers(s));
 }
-// Numbers that one head's forward pass moves between a slow memory and a fast one in which a tile of
-// BQ queries stays: q, o and L once, k and v once for each tile. Each key seen by all.
+// Numbers that one head's forward pass moves between a slow memory and a fast one in which a tile
+// of BQ queries stays: q, o and L once, k and v once for each tile. Every query sees every key.
 constexpr int64_t flash_numbers_moved(int64_t T, int64_t d, int64_t BQ) {
   return 2 * T * d + T + ceil_div(T, BQ) * 2 * T * d;
 }
