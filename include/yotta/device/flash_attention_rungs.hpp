@@ -5,9 +5,15 @@
 //     run_unfused_attention     three kernels; s has room for B H Tq Tk scores
 //     run_online_attention      a warp for each query
 //     run_flash_tile            FlashAttention; l has room for B H Tq sums
+//     run_flash_attention       FlashAttention-2 on tensor cores
+//     run_flash_decoding        the same, keys split over blocks, heads of a group in one tile
+//     run_flash_backward        dq, dk and dv, dq by atomics or in a fixed order
 // Contract: d is 32, 64 or 128, others are refused.
 #pragma once
 
+#include "yotta/device/device_memory.hpp"
+#include "yotta/device/flash_attention_backward.hpp"
+#include "yotta/device/flash_attention_decoding.hpp"
 #include "yotta/device/flash_attention_tile.hpp"
 #include "yotta/device/flash_attention_unfused.hpp"
 
@@ -61,6 +67,102 @@ void run_flash_tile(const AttentionArrays<float>& x, float* l, const AttentionSh
                     cudaStream_t stream = nullptr) {
   launch(flash_attention_tile<T>, static_cast<unsigned>(shape.B * shape.H), T::threads,
          sizeof(float) * T::numbers, stream, x.q, x.k, x.v, x.o, x.L, l, shape);
+}
+
+// One block for each tile of queries of each head.
+template <class T, class Out, class Mask, class ScoreMod, class Keys>
+void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
+                         const Mask& mask, const ScoreMod& mod, const Keys& keys,
+                         cudaStream_t stream = nullptr) {
+  launch(flash_attention<T, false, Out, Mask, ScoreMod, Keys>,
+         {attention_blocks(shape.Tq, T::BQ), static_cast<unsigned>(shape.B * shape.H)}, T::threads,
+         T::shared_bytes, stream, x.q, x.k, x.v, x.o, x.L, shape, mask, mod, keys);
+}
+
+// run(mask) with the mask that the shape asks for.
+template <class T, class Run>
+void with_mask(const AttentionShape& shape, Run run) {
+  const auto tiles = static_cast<int>(tiles_of(shape.Tk, T::BK));
+  if (shape.causal)
+    run(CausalKeys{tiles, T::BK, shape.Tk - shape.Tq});
+  else
+    run(AllKeys{tiles});
+}
+
+template <class T, class Out>
+void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
+                         cudaStream_t stream = nullptr) {
+  with_mask<T>(shape, [&](const auto& mask) {
+    run_flash_attention<T>(x, shape, mask, SameScore{}, KeyRows{shape}, stream);
+  });
+}
+
+// `splits` blocks for each tile of queries; partial has `splits` o and L, in f32.
+template <class T, class Out>
+void run_flash_decoding(const AttentionArrays<bfloat16, Out>& x, float* partial_o, float* partial_L,
+                        int splits, const AttentionShape& shape, cudaStream_t stream = nullptr) {
+  with_mask<T>(shape, [&]<class Mask>(const Mask& mask) {
+    launch(flash_attention<T, true, float, Mask, SameScore, KeyRows>,
+           {attention_blocks(int64_t{shape.Tq} * shape.group(), T::BQ),
+            static_cast<unsigned>(shape.B * shape.Hkv), static_cast<unsigned>(splits)},
+           T::threads, T::shared_bytes, stream, x.q, x.k, x.v, partial_o, partial_L, shape, mask,
+           SameScore{}, KeyRows{shape});
+  });
+  launch(merge_splits<Out, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, partial_o,
+         partial_L, splits, x.o, x.L, shape);
+}
+
+// Where the backward pass finds its numbers: q, o, dout and dq (B, Tq, H, d), k, v, dk and dv
+// (B, Tk, Hkv, d), L and D (B, H, Tq).
+template <class Out>
+struct AttentionGradientArrays {
+  const bfloat16 *q, *k, *v;
+  const Out* o;
+  const bfloat16* dout;
+  const float* L;
+  float *D, *dq, *dk, *dv;
+};
+
+// How dq is summed. In the order in which blocks come its last bits differ from run to run.
+enum class SumOrder { as_blocks_come, fixed };
+
+// by_key and by_query are one mask, seen from the keys and from the queries.
+template <class T, class Out, class Queries, class Keys, class ScoreMod>
+void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
+                        SumOrder order, const Queries& by_key, const Keys& by_query,
+                        const ScoreMod& mod, cudaStream_t stream = nullptr) {
+  const auto blocks = [&](int length, int heads) {
+    return Grid(attention_blocks(length, T::side), static_cast<unsigned>(shape.B * heads));
+  };
+  launch(rows_of_dout_o<Out, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, x.dout,
+         x.o, x.D, shape);
+  const auto run_keys = [&](auto kernel) {
+    launch(kernel, blocks(shape.Tk, shape.Hkv), T::threads, T::shared_bytes, stream, x.q, x.k, x.v,
+           x.dout, x.L, x.D, x.dq, x.dk, x.dv, shape, by_key, mod);
+  };
+  if (order == SumOrder::as_blocks_come) {
+    const auto bytes = static_cast<size_t>(shape.query_numbers()) * sizeof(float);
+    check_cuda(cudaMemsetAsync(x.dq, 0, bytes, stream));
+    run_keys(flash_backward_keys<T, true, Queries, ScoreMod>);
+  } else {
+    run_keys(flash_backward_keys<T, false, Queries, ScoreMod>);
+    launch(flash_backward_queries<T, Keys, ScoreMod>, blocks(shape.Tq, shape.H), T::threads,
+           T::shared_bytes, stream, x.q, x.k, x.v, x.dout, x.L, x.D, x.dq, shape, by_query, mod);
+  }
+}
+
+template <class T, class Out>
+void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
+                        SumOrder order, cudaStream_t stream = nullptr) {
+  const auto query_tiles = static_cast<int>(tiles_of(shape.Tq, T::side));
+  const auto key_tiles = static_cast<int>(tiles_of(shape.Tk, T::side));
+  const int ahead = shape.Tk - shape.Tq;
+  if (shape.causal)
+    run_flash_backward<T>(x, shape, order, CausalQueries{query_tiles, T::side, ahead},
+                          CausalKeys{key_tiles, T::side, ahead}, SameScore{}, stream);
+  else
+    run_flash_backward<T>(x, shape, order, AllQueries{query_tiles}, AllKeys{key_tiles}, SameScore{},
+                          stream);
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -1,26 +1,27 @@
-// FlashAttention, as first published: tiles of K and V are read once, and each meets all queries.
+// FlashAttention, as first published: each tile of K and V is read once, and meets all queries.
 //
-//     for each tile of BK keys:          K, V -> shared memory        read once: 2 N d numbers
-//       for each tile of BQ queries:     Q, O, m, l -> this tile      read N / BK times
-//         S = Q K' / sqrt(d)             (BQ, BK), shared memory only
+//     for each tile of BK keys:          K, V -> shared memory        read once
+//       for each tile of BQ queries:     Q, O, m, l -> this block     read N / BK times
+//         S = Q K' / sqrt(d)             (BQ, BK), only in shared memory
 //         m, l, P = online softmax of S
 //         O = O e^(m_old - m) + P V      written N / BK times
 //
-//                keys                     The running m, l and O of a query live in global memory
-//              0    1    2    3           between two tiles of keys; S never does.
-//        q  0  a    e    i    m
-//           1  b    f    j    n           order of the tiles: a, b, c, d, then e, ...
+//              keys ->                   The order is a, b, c, ... Between two tiles of keys a
+//              0    1    2    3          query's m, l and O wait in global memory. S never does:
+//        q  0  a    e    i    m          there is no (T, T).
+//           1  b    f    j    n
 //           2  c    g    k    o
 //           3  d    h    l    p
 //
-// With a shared memory of M numbers a tile can have BK = M / (4 d) keys, so about
-// 3 N^2 d / BK = 12 N^2 d^2 / M numbers pass between memory and chip. That is Theta(N^2 d^2 / M), and no exact
-// algorithm does better for all M between d and N d. Three kernels move Theta(N d + N^2). d^2 is some
-// 4,000 to 16,000, M some 50,000: that is the gain.
+// With a shared memory of M numbers a tile has about BK = M / (4 d) keys, so 3 N d numbers move
+// N / BK times: 12 N^2 d^2 / M, or Theta(N^2 d^2 / M). No exact algorithm does better for every M
+// between d and N d. Three kernels move Theta(N d + N^2); d^2 is 4,096 or 16,384, M some 50,000.
 //
-// flash_attention.hpp exchanges the two loops: O stays in registers, and K and V are read N / BQ times.
+// flash_attention.hpp exchanges the loops: O stays in registers, K and V are read N / BQ times.
 // Cost: flash_tile_traffic(). Extra memory: m and l, 2 B H Tq numbers.
-// Contract: as in flash_attention_unfused.hpp; grid B H, block `threads` threads; BQ <= threads.
+// Contract: as in flash_attention_unfused.hpp, and l (B, H, Tq); grid B H, block T::threads,
+// dynamic shared memory of T::numbers floats.
+// Letters: M numbers of shared memory; BQ, BK queries and keys of a tile; N = Tq = Tk.
 // Reference: Dao et al. (2022), FlashAttention, algorithm 1, theorem 2, proposition 3.
 #pragma once
 
@@ -39,8 +40,8 @@ struct FlashTile {
   static_assert(BQ <= threads, "each row of S has a thread");
 };
 
-// Rows `first` to first + height - 1 of a head into shared memory; zeros from row `rows` on. at(row)
-// is where a row begins in x.
+// Rows `first` to first + height - 1 of a head into shared memory; zeros from row `rows` on.
+// at(row) is where a row begins in x.
 template <int height, int d, int pitch, int threads, class At>
 __device__ void load_rows(float* tile, const float* x, int first, int rows, At at) {
   for (int i = threadIdx.x; i < height * d; i += threads) {
@@ -57,7 +58,7 @@ __device__ void score_tile(float* s, const float* q, const float* k, int query, 
     const int row = i / T::BK, column = i % T::BK;
     float sum = 0;
     for (int x = 0; x < T::d; ++x) sum += q[row * T::d + x] * k[column * T::k_pitch + x];
-    const bool seen = key + column < shape.Tk && key + column < shape.keys_of(query + row);
+    const bool seen = key + column < shape.keys_of(query + row);
     s[row * T::s_pitch + column] = seen ? sum * shape.scale() : -INFINITY;
   }
 }

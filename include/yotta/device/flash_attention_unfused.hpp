@@ -17,7 +17,7 @@
 //     No (T, T) is left, but every query reads all keys and values: more bytes than before.
 //     flash_attention_tile.hpp shares them.
 //
-// Cost: unfused_attention_traffic(), online_attention_traffic(): asked of global memory, by formula.
+// Cost: bytes of global memory: unfused_attention_traffic(), online_attention_traffic().
 // Extra memory: B H Tq Tk numbers for S, or none.
 // Contract: q and o (B, Tq, H, d), k and v (B, Tk, Hkv, d), L (B, H, Tq), in f32; H a multiple of
 // Hkv. Grids are in flash_attention_rungs.hpp.
@@ -63,7 +63,7 @@ struct AttentionShape {
   constexpr int64_t key_numbers() const { return int64_t{B} * Hkv * Tk * d; }
 };
 
-// e^(x - larger), and 0 for an x of -infinity: nothing was summed, or a score that must not be seen.
+// e^(x - larger), and 0 for an x of -infinity, which stands for what is not there or not seen.
 __device__ inline float exp_below(float x, float larger) {
   return x == -INFINITY ? 0 : expf(x - larger);
 }
@@ -116,8 +116,8 @@ __global__ void attention_softmax(float* s, float* L, AttentionShape shape) {
   m = warp_max(m);
   for (int key = lane; key < shape.Tk; key += 32) l += exp_below(scores[key], m);
   l = warp_sum(l);
-  for (int key = lane; key < shape.Tk; key += 32)
-    scores[key] = l > 0 ? exp_below(scores[key], m) / l : 0;
+  const float divisor = l > 0 ? l : 1;  // a query may see no key
+  for (int key = lane; key < shape.Tk; key += 32) scores[key] = exp_below(scores[key], m) / divisor;
   if (lane == 0) L[row] = m + logf(l);
 }
 
