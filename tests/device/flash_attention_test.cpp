@@ -58,17 +58,17 @@ TEST_CASE("scores, visited tiles and places of keys may be others") {
   using T = FlashWarps<32, 32, 16, 32>;
   AttentionProblem problem({.B = 2, .Tq = 35, .Tk = 41, .H = 4, .Hkv = 2, .d = 32, .causal = true});
   const AttentionShape& shape = problem.shape;
-  const int tiles = static_cast<int>(tiles_of(shape.Tk, T::BK)), ahead = shape.Tk - shape.Tq;
+  const int tiles = static_cast<int>(tiles_along(shape.Tk, T::BK)), ahead = shape.Tk - shape.Tq;
   check_attention<bfloat16, bfloat16>(problem, 0x1p-8, [&](const auto& x) {
     run_flash_attention<T>(x, shape, AllKeys{tiles}, HideLaterKeys{ahead}, KeyRows{shape});
   });
   const LastTileFirst last_first{{tiles, T::BK, ahead}};
   check_attention<bfloat16, bfloat16>(problem, 0x1p-8, [&](const auto& x) {
-    run_flash_attention<T>(x, shape, last_first, SameScore{}, KeyRows{shape});
+    run_flash_attention<T>(x, shape, last_first, ScoreAsIs{}, KeyRows{shape});
   });
   problem.k = reversed(problem.k, shape);
   problem.v = reversed(problem.v, shape);
   check_attention<bfloat16, bfloat16>(problem, 0x1p-8, [&](const auto& x) {
-    run_flash_attention<T>(x, shape, last_first, SameScore{}, ReversedKeys{shape});
+    run_flash_attention<T>(x, shape, last_first, ScoreAsIs{}, ReversedKeys{shape});
   });
 }

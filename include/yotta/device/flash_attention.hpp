@@ -45,7 +45,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // ScoreMod: the score of query q and key kv, scaled by 1 / sqrt(d), becomes another. This one is
 // never called.
-struct SameScore {
+struct ScoreAsIs {
   __device__ float operator()(float score, int /*b*/, int /*h*/, int /*q*/, int /*kv*/) const {
     return score;
   }
@@ -132,7 +132,7 @@ __device__ void change_scores(float (&s)[down][across][4], const QueryRows<pack_
             kv < keys_end && r < rows.count() && (!partial || mask.sees(rows.b, head, query, kv));
         if (!seen)
           score = -INFINITY;
-        else if constexpr (!std::is_same_v<ScoreMod, SameScore>)
+        else if constexpr (!std::is_same_v<ScoreMod, ScoreAsIs>)
           score = mod(score * rows.shape.scale(), rows.b, head, query, kv);
       }
     }
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(T::threads)
     flash_attention(const bfloat16* q, const bfloat16* k, const bfloat16* v, Out* o, float* L,
                     AttentionShape shape, Mask mask, ScoreMod mod, Keys keys) {
   constexpr int d = T::d, BQ = T::BQ, BK = T::BK, down = T::WQ / 16;
-  constexpr bool as_it_is = std::is_same_v<ScoreMod, SameScore>;
+  constexpr bool as_it_is = std::is_same_v<ScoreMod, ScoreAsIs>;
   uint16_t* q_tile = dynamic_shared<uint16_t>();  // (BQ, d)
   uint16_t* k_tile = q_tile + BQ * d;             // (BK, d)
   uint16_t* v_tile = k_tile + BK * d;             // (BK, d)
@@ -223,7 +223,7 @@ constexpr int64_t visited_tiles(const AttentionShape& s) {
   int64_t tiles = 0;
   for (int query = 0; query < s.Tq; query += T::BQ) {
     const int last = query + T::BQ < s.Tq ? query + T::BQ - 1 : s.Tq - 1;
-    tiles += tiles_of(s.keys_of(last), T::BK);
+    tiles += tiles_along(s.keys_of(last), T::BK);
   }
   return tiles;
 }
@@ -234,7 +234,7 @@ constexpr MemoryTraffic flash_attention_traffic(const AttentionShape& s, int64_t
   int64_t keys = 0;
   for (int query = 0; query < s.Tq; query += T::BQ) {
     const int last = query + T::BQ < s.Tq ? query + T::BQ - 1 : s.Tq - 1;
-    const int64_t visited = tiles_of(s.keys_of(last), T::BK) * T::BK;
+    const int64_t visited = tiles_along(s.keys_of(last), T::BK) * T::BK;
     keys += visited < s.Tk ? visited : s.Tk;
   }
   return {2 * (s.query_numbers() + 2 * s.B * s.H * keys * s.d),

@@ -105,7 +105,7 @@ struct ScoreGradient {
                              int kv) const {
     float score = s * shape.scale(), slope = 1;
     const bool seen = kv < shape.Tk && q < shape.Tq && (!partial || mask.sees(b, h, q, kv));
-    if constexpr (!std::is_same_v<ScoreMod, SameScore>) {
+    if constexpr (!std::is_same_v<ScoreMod, ScoreAsIs>) {
       slope = seen ? mod.derivative(score, b, h, q, kv) : 0;
       score = seen ? mod(score, b, h, q, kv) : 0;
     }

@@ -57,7 +57,8 @@ __global__ void merge_splits(const float* partial_o, const float* partial_L, int
 
 // So many splits that each of `processors` has a block, and each split a tile of keys.
 constexpr int splits_for(const AttentionShape& s, int64_t processors, int64_t BK) {
-  const int64_t wanted = tiles_of(processors, int64_t{s.B} * s.Hkv), most = tiles_of(s.Tk, BK);
+  const int64_t wanted = tiles_along(processors, int64_t{s.B} * s.Hkv),
+                most = tiles_along(s.Tk, BK);
   return static_cast<int>(wanted < most ? wanted : most);
 }
 
@@ -67,7 +68,7 @@ constexpr int64_t cache_bytes(const AttentionShape& s) { return 2 * 2 * s.key_nu
 // What the splits read of q, k and v: the cache once, if a group's queries fit into one tile.
 template <class T>
 constexpr int64_t decoding_reads(const AttentionShape& s, int splits) {
-  const int64_t tiles = tiles_of(int64_t{s.Tq} * s.group(), T::BQ);
+  const int64_t tiles = tiles_along(int64_t{s.Tq} * s.group(), T::BQ);
   return 2 * splits * s.query_numbers() + tiles * cache_bytes(s);
 }
 

@@ -38,7 +38,7 @@ void with_head_size(const AttentionShape& shape, Run run, Where where = Where::c
 }
 
 constexpr unsigned attention_blocks(int64_t size, int64_t each) {
-  return static_cast<unsigned>(tiles_of(size, each));
+  return static_cast<unsigned>(tiles_along(size, each));
 }
 
 inline void run_unfused_attention(const AttentionArrays<float>& x, float* s,
@@ -82,7 +82,7 @@ void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const Attentio
 // run(mask) with the mask that the shape asks for.
 template <class T, class Run>
 void with_mask(const AttentionShape& shape, Run run) {
-  const auto tiles = static_cast<int>(tiles_of(shape.Tk, T::BK));
+  const auto tiles = static_cast<int>(tiles_along(shape.Tk, T::BK));
   if (shape.causal)
     run(CausalKeys{tiles, T::BK, shape.Tk - shape.Tq});
   else
@@ -93,7 +93,7 @@ template <class T, class Out>
 void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
                          cudaStream_t stream = nullptr) {
   with_mask<T>(shape, [&](const auto& mask) {
-    run_flash_attention<T>(x, shape, mask, SameScore{}, KeyRows{shape}, stream);
+    run_flash_attention<T>(x, shape, mask, ScoreAsIs{}, KeyRows{shape}, stream);
   });
 }
 
@@ -102,11 +102,11 @@ template <class T, class Out>
 void run_flash_decoding(const AttentionArrays<bfloat16, Out>& x, float* partial_o, float* partial_L,
                         int splits, const AttentionShape& shape, cudaStream_t stream = nullptr) {
   with_mask<T>(shape, [&]<class Mask>(const Mask& mask) {
-    launch(flash_attention<T, true, float, Mask, SameScore, KeyRows>,
+    launch(flash_attention<T, true, float, Mask, ScoreAsIs, KeyRows>,
            {attention_blocks(int64_t{shape.Tq} * shape.group(), T::BQ),
             static_cast<unsigned>(shape.B * shape.Hkv), static_cast<unsigned>(splits)},
            T::threads, T::shared_bytes, stream, x.q, x.k, x.v, partial_o, partial_L, shape, mask,
-           SameScore{}, KeyRows{shape});
+           ScoreAsIs{}, KeyRows{shape});
   });
   launch(merge_splits<Out, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, partial_o,
          partial_L, splits, x.o, x.L, shape);
@@ -154,14 +154,14 @@ void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionSh
 template <class T, class Out>
 void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
                         SumOrder order, cudaStream_t stream = nullptr) {
-  const auto query_tiles = static_cast<int>(tiles_of(shape.Tq, T::side));
-  const auto key_tiles = static_cast<int>(tiles_of(shape.Tk, T::side));
+  const auto query_tiles = static_cast<int>(tiles_along(shape.Tq, T::side));
+  const auto key_tiles = static_cast<int>(tiles_along(shape.Tk, T::side));
   const int ahead = shape.Tk - shape.Tq;
   if (shape.causal)
     run_flash_backward<T>(x, shape, order, CausalQueries{query_tiles, T::side, ahead},
-                          CausalKeys{key_tiles, T::side, ahead}, SameScore{}, stream);
+                          CausalKeys{key_tiles, T::side, ahead}, ScoreAsIs{}, stream);
   else
-    run_flash_backward<T>(x, shape, order, AllQueries{query_tiles}, AllKeys{key_tiles}, SameScore{},
+    run_flash_backward<T>(x, shape, order, AllQueries{query_tiles}, AllKeys{key_tiles}, ScoreAsIs{},
                           stream);
 }
 

@@ -120,7 +120,7 @@ __global__ void flash_attention_tile(const float* q, const float* k, const float
 // Q is read for every tile of keys; O, m and l are read for all but the first, and written.
 template <class T>
 constexpr MemoryTraffic flash_tile_traffic(const AttentionShape& s) {
-  const int64_t passes = tiles_of(s.Tk, T::BK), sums = s.query_numbers() + 2 * s.query_rows();
+  const int64_t passes = tiles_along(s.Tk, T::BK), sums = s.query_numbers() + 2 * s.query_rows();
   const int64_t keys = s.key_numbers() * s.group();  // each query head reads its own
   return {4 * (2 * keys + passes * s.query_numbers() + (passes - 1) * sums), 4 * passes * sums};
 }

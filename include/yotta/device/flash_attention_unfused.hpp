@@ -177,15 +177,15 @@ struct MemoryTraffic {
   constexpr bool operator==(const MemoryTraffic&) const = default;
 };
 
-constexpr int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
+constexpr int64_t tiles_along(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
 // S is written, read three times and written by the softmax, and read again for O. The matmuls read
 // Q once for each tile of keys, and so on.
 constexpr MemoryTraffic unfused_attention_traffic(const AttentionShape& s, int64_t tile) {
   const int64_t scores = s.query_rows() * s.Tk;
   const int64_t keys = s.key_numbers() * s.group();  // each query head reads its own
-  const int64_t matmul_reads = tiles_of(s.Tk, tile) * s.query_numbers() +
-                               2 * tiles_of(s.Tq, tile) * keys + tiles_of(s.d, tile) * scores;
+  const int64_t matmul_reads = tiles_along(s.Tk, tile) * s.query_numbers() +
+                               2 * tiles_along(s.Tq, tile) * keys + tiles_along(s.d, tile) * scores;
   return {4 * (matmul_reads + 3 * scores), 4 * (2 * scores + s.query_rows() + s.query_numbers())};
 }
 
