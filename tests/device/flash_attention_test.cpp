@@ -26,8 +26,8 @@ struct LastTileFirst : CausalKeys {
 struct ReversedKeys {
   AttentionShape shape;
   __device__ int count(int) const { return shape.Tk; }
-  __device__ int64_t at(int b, int key, int h) const {
-    return shape.key_at(b, shape.Tk - 1 - key, h);
+  __device__ int64_t at(int b, int key, int kv) const {
+    return shape.key_at(b, shape.Tk - 1 - key, kv);
   }
 };
 

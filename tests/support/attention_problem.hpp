@@ -74,7 +74,9 @@ struct AttentionProblem {
       for (size_t i = 0; i < d; ++i) sum += x[i] * y[i];
       return sum;
     };
-    const auto key = [&](int j) { return static_cast<size_t>(shape.key_at(b, j, h)); };
+    const auto key = [&](int j) {
+      return static_cast<size_t>(shape.key_at(b, j, h / shape.group()));
+    };
     const int seen = std::min(shape.keys_of(t), shape.Tk);
     Doubles p;
     for (int j = 0; j < seen; ++j) p.push_back(scale * dot(&q[at], &k[key(j)]));

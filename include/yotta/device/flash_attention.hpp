@@ -51,11 +51,11 @@ struct ScoreAsIs {
   }
 };
 
-// Keys: how many keys a sequence has, and where one of query head h begins in k and v.
+// Keys: how many keys a sequence has, and where one of their head kv begins in k and v.
 struct KeyRows {
   AttentionShape shape;
   __device__ int count(int /*b*/) const { return shape.Tk; }
-  __device__ int64_t at(int b, int key, int h) const { return shape.key_at(b, key, h); }
+  __device__ int64_t at(int b, int key, int kv) const { return shape.key_at(b, key, kv); }
 };
 
 // A tile of queries: of sequence b and head h, number `tile`, queries first to last.
@@ -181,12 +181,12 @@ __global__ void __launch_bounds__(T::threads)
   const QueryTile at = {rows.b, rows.head(0), tile, rows.query(tile * BQ),
                         rows.query(rows_end - 1)};
   const float unit = as_it_is ? shape.scale() : 1;  // modified scores are scaled already
-  const int keys_end = keys.count(rows.b);
+  const int keys_end = keys.count(rows.b), kv = at.h / shape.group();
   const int visited = mask.count(at), splits = gridDim.z, split = blockIdx.z;
   const int begin = visited * split / splits, end = visited * (split + 1) / splits;
 
   const auto copy_keys = [&](uint16_t* to, const bfloat16* x, int i) {
-    const auto key_at = [&](int key) { return keys.at(rows.b, key, at.h); };
+    const auto key_at = [&](int key) { return keys.at(rows.b, key, kv); };
     if (i < end) copy_rows_async<BK, d, T::threads>(to, x, mask.tile(at, i) * BK, keys_end, key_at);
     cp_async_commit();
   };

@@ -152,7 +152,7 @@ template <int d, int side>
 __device__ void multiply_turned(float (&dq)[1][d / 8][4], const uint16_t* ds, int row,
                                 const uint16_t* k) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  YOTTA_ROLLED
+  YOTTA_UNROLL_BY(1)
   for (int l = 0; l < side; l += 16) {
     uint32_t a[4];
     ldmatrix_x4_trans(
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(T::threads)
   const int b = blockIdx.y / shape.Hkv, slot = blockIdx.y % shape.Hkv;
   const int first = blockIdx.x * side, row = static_cast<int>(threadIdx.x) / 32 * 16;
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  const auto key_at = [&](int key) { return shape.key_at(b, key, slot * shape.group()); };
+  const auto key_at = [&](int key) { return shape.key_at(b, key, slot); };
   copy_rows_async<side, d, T::threads>(k_tile, k, first, shape.Tk, key_at);
   copy_rows_async<side, d, T::threads>(v_tile, v, first, shape.Tk, key_at);
   float dk_sum[1][d / 8][4] = {}, dv_sum[1][d / 8][4] = {};
@@ -276,7 +276,8 @@ __global__ void __launch_bounds__(T::threads)
   const ScoreGradient<Mask, ScoreMod> gradient = {
       shape, L + shape.row_at(b, 0, h), D + shape.row_at(b, 0, h), mask, mod, b, h};
   const auto query_at = [&](int query) { return shape.query_at(b, query, h); };
-  const auto key_at = [&](int key) { return shape.key_at(b, key, h); };
+  const int kv = h / shape.group();
+  const auto key_at = [&](int key) { return shape.key_at(b, key, kv); };
   const int visited = mask.count(at);
   const auto copy = [&](int i) {
     uint16_t* to = ring + i % 2 * 2 * T::tile;

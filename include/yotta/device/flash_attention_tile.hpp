@@ -86,7 +86,7 @@ __global__ void flash_attention_tile(const float* q, const float* k, const float
   float* still_worth = s_tile + BQ * T::s_pitch;  // (BQ)
   float* divisor = still_worth + BQ;              // (BQ)
   const int b = blockIdx.x / shape.H, h = blockIdx.x % shape.H, thread = threadIdx.x;
-  const auto key_at = [&](int t) { return shape.key_at(b, t, h); };
+  const auto key_at = [&](int t) { return shape.key_at(b, t, h / shape.group()); };
   const auto query_at = [&](int t) { return shape.query_at(b, t, h); };
   for (int key = 0; key < shape.Tk; key += BK) {
     const bool first = key == 0, last = key + BK >= shape.Tk;

@@ -35,18 +35,18 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-// The sizes of attention. Query head h uses head h / group() of the keys and values.
+// The sizes of attention. Query head h uses head h / group() of the keys and values: kv.
 struct AttentionShape {
   int B, Tq, Tk, H, Hkv, d;
   bool causal = false;  // query t sees keys 0 to t + Tk - Tq: the last query sees them all
 
   __host__ __device__ constexpr int group() const { return H / Hkv; }
-  // Where row t of query head h begins in q and o, in k and v, and its number in L.
+  // Where row t of a head begins in q and o, in k and v, and its number in L.
   __host__ __device__ constexpr int64_t query_at(int b, int t, int h) const {
     return ((int64_t{b} * Tq + t) * H + h) * d;
   }
-  __host__ __device__ constexpr int64_t key_at(int b, int t, int h) const {
-    return ((int64_t{b} * Tk + t) * Hkv + h / group()) * d;
+  __host__ __device__ constexpr int64_t key_at(int b, int t, int kv) const {
+    return ((int64_t{b} * Tk + t) * Hkv + kv) * d;
   }
   __host__ __device__ constexpr int64_t row_at(int b, int t, int h) const {
     return (int64_t{b} * H + h) * Tq + t;
@@ -93,7 +93,7 @@ __global__ void attention_scores(const float* q, const float* k, float* s, Atten
     const bool query_here = query < shape.Tq && l + x < d;
     const bool key_here = first_key + y < shape.Tk && l + x < d;
     q_tile[y][x] = query_here ? q[shape.query_at(b, query, h) + l + x] : 0;
-    k_tile[y][x] = key_here ? k[shape.key_at(b, first_key + y, h) + l + x] : 0;
+    k_tile[y][x] = key_here ? k[shape.key_at(b, first_key + y, h / shape.group()) + l + x] : 0;
     __syncthreads();
     for (int i = 0; i < Tile; ++i) sum += q_tile[y][i] * k_tile[x][i];
     __syncthreads();
@@ -133,7 +133,7 @@ __global__ void attention_values(const float* p, const float* v, float* o, Atten
     const bool p_here = query < shape.Tq && key + x < shape.Tk;
     const bool v_here = key + y < shape.Tk && column < d;
     p_tile[y][x] = p_here ? p[shape.row_at(b, query, h) * shape.Tk + key + x] : 0;
-    v_tile[y][x] = v_here ? v[shape.key_at(b, key + y, h) + column] : 0;
+    v_tile[y][x] = v_here ? v[shape.key_at(b, key + y, h / shape.group()) + column] : 0;
     __syncthreads();
     for (int i = 0; i < Tile; ++i) sum += p_tile[y][i] * v_tile[i][x];
     __syncthreads();
@@ -152,16 +152,17 @@ __global__ void attention_online(const float* q, const float* k, const float* v,
   if (row >= int64_t{shape.B} * shape.H * shape.Tq) return;
   const int b = static_cast<int>(row / shape.Tq / shape.H), lane = threadIdx.x % 32;
   const int h = static_cast<int>(row / shape.Tq % shape.H), t = static_cast<int>(row % shape.Tq);
+  const int kv = h / shape.group();
   float query[mine], sum[mine] = {}, m = -INFINITY, l = 0;
   for (int i = 0; i < mine; ++i) query[i] = q[shape.query_at(b, t, h) + lane + 32 * i];
   for (int key = 0; key < shape.keys_of(t); ++key) {
     float part = 0;
-    for (int i = 0; i < mine; ++i) part += query[i] * k[shape.key_at(b, key, h) + lane + 32 * i];
+    for (int i = 0; i < mine; ++i) part += query[i] * k[shape.key_at(b, key, kv) + lane + 32 * i];
     const float s = warp_sum(part) * shape.scale();
     const float larger = fmaxf(m, s), still_worth = exp_below(m, larger), p = exp_below(s, larger);
     l = l * still_worth + p;
     for (int i = 0; i < mine; ++i)
-      sum[i] = sum[i] * still_worth + p * v[shape.key_at(b, key, h) + lane + 32 * i];
+      sum[i] = sum[i] * still_worth + p * v[shape.key_at(b, key, kv) + lane + 32 * i];
     m = larger;
   }
   for (int i = 0; i < mine; ++i)

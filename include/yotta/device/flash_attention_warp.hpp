@@ -43,10 +43,10 @@ struct FlashWarps {
 // at(row) is where a row begins in x.
 template <int height, int d, int threads, class At>
 __device__ void copy_rows_async(uint16_t* tile, const bfloat16* x, int first, int rows, At at) {
-  YOTTA_ROLLED
-  for (int begin = 0; begin < height * d / 8; begin += threads) {
-    const int i = begin + static_cast<int>(threadIdx.x), row = i / (d / 8), chunk = i % (d / 8);
-    if (i >= height * d / 8) break;
+  constexpr int chunks = d / 8;  // of 16 bytes, in a row
+  const int thread = static_cast<int>(threadIdx.x), chunk = thread % chunks;
+  YOTTA_UNROLL_BY(1)
+  for (int row = thread / chunks; row < height; row += threads / chunks) {
     const bool inside = first + row < rows;
     cp_async<16>(tile + place<d, Rows::swizzled>(row, chunk),
                  x + (inside ? at(first + row) + 8 * chunk : 0), inside ? 16 : 0);
@@ -73,7 +73,7 @@ __device__ void shared_b_of_rows(uint32_t (&left)[2], uint32_t (&right)[2], cons
 template <int d, int down, int across>
 __device__ void multiply_rows(float (&s)[down][across][4], const uint16_t* x, int row,
                               const uint16_t* y) {
-  YOTTA_ROLLED
+  YOTTA_UNROLL_BY(2)
   for (int l = 0; l < d; l += 16) {
     uint32_t a[down][4];
     YOTTA_UNROLL

@@ -40,13 +40,15 @@
 #endif
 
 // Before a loop over registers: an array whose index nvcc does not know at compile time would lie
-// in memory. YOTTA_ROLLED: before a loop that would take too many registers if it were unrolled.
+// in memory. YOTTA_UNROLL_BY(n): n rounds at a time, where all of them would take too many
+// registers.
 #if defined(__CUDACC__)
-#define YOTTA_UNROLL _Pragma("unroll")
-#define YOTTA_ROLLED _Pragma("unroll 1")
+#define YOTTA_PRAGMA(words) _Pragma(#words)
+#define YOTTA_UNROLL YOTTA_PRAGMA(unroll)
+#define YOTTA_UNROLL_BY(n) YOTTA_PRAGMA(unroll n)
 #else
 #define YOTTA_UNROLL
-#define YOTTA_ROLLED
+#define YOTTA_UNROLL_BY(n)
 #endif
 
 namespace yotta {
