@@ -26,8 +26,8 @@ inline void ladder(Lesson& lesson, int T) {
 inline void bytes_against_tiles(Lesson& lesson, int T) {
   lesson.section(
       fmt::format("Numbers that move, in sizes of q: {} queries and keys of d = 64, by tile", T));
-  lesson.say("{:>5} {:>7} {:>15} {:>22} {:>16}", "side", "M", "FlashAttention",
-             "times M / (N d), ~ 12", "loops exchanged");
+  lesson.say("{:>5} {:>7} {:>15} {:>22} {:>16}", "side", "M", "FlashAttention", "times M / (T d)",
+             "loops exchanged");
   for (const TileCounts& tile : count_tiles(T)) {
     lesson.say("{:>5} {:>7} {:>15.1f} {:>22.1f} {:>16.1f}", tile.side, tile.numbers, tile.flash,
                tile.flash * static_cast<double>(tile.numbers) / (T * 64.0), tile.exchanged);
@@ -59,6 +59,13 @@ inline void decoding(Lesson& lesson, int Tk) {
                counts.by_head, counts.packed, counts.merge);
     lesson.number(fmt::format("decoding.{}", counts.Hkv), static_cast<double>(counts.packed));
   }
+}
+
+inline void count_kernels(Lesson& lesson) {
+  ladder(lesson, 128);
+  bytes_against_tiles(lesson, 128);
+  causal_tiles(lesson);
+  decoding(lesson, 128);
 }
 
 }  // namespace yotta

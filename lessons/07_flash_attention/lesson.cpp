@@ -5,6 +5,7 @@
 
 #include "course/shared/flash_picture.hpp"
 #include "course/shared/lesson.hpp"
+#include "ladder.hpp"
 #include "yotta/machine/chip.hpp"
 #include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/flash_decoding.hpp"
@@ -14,7 +15,7 @@ using namespace yotta;
 namespace {
 
 struct Options {
-  int64_t tokens = 8192, keys = 16, draw = 0;
+  int64_t tokens = 8192, keys = 16, kernels = 0, draw = 0;
 };
 
 double mega(double bytes) { return bytes * 1e-6; }
@@ -182,6 +183,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {"07", "Flash attention", "exact attention, tile by tile, without the T x T matrix"},
       [&](Lesson& lesson) {
+        if (options.kernels == 1) return count_kernels(lesson);
         moved(lesson);
         kept(lesson);
         online(lesson);
@@ -194,5 +196,6 @@ int main(int argc, char** argv) {
       },
       {{"tokens", "of the tables by tile and of decoding", &options.tokens, 1, 1 << 20},
        {"keys", "in a tile, of the table by tile", &options.keys, 1, 4096},
+       {"kernels", "1: run the CUDA kernels in the emulator, and count", &options.kernels, 0, 1},
        {"draw", "1: write the pictures into this folder", &options.draw, 0, 1}});
 }
