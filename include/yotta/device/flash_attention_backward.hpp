@@ -19,15 +19,15 @@
 //
 // Cost: products of 2 T^2 d FLOPs: forward has 2, this has 5 (2.5 times as many), or 4 + 3 in a
 // fixed order. Extra memory: D, B H Tq numbers.
-// Contract: as flash_attention.hpp; dO bf16 (B, Tq, H, d); dq, dk, dv f32 in the shapes of q, k, v;
-// dq is zero before blocks add to it. Grid (tiles, B Hkv) for keys, (tiles, B H) for queries; block
-// T::threads, dynamic shared memory T::shared_bytes.
+// Contract: as flash_attention_mma.hpp; dO bf16 (B, Tq, H, d); dq, dk, dv f32, shaped as q, k, v;
+// dq is zero before blocks add to it. Grid (tiles, B Hkv) for keys, (tiles, B H) for queries;
+// block T::threads, dynamic shared memory T::shared_bytes.
 // References: Dao et al. (2022), FlashAttention, appendix B.2; Dao (2023), FlashAttention-2,
 // algorithm 2.
 #pragma once
 
 #include "yotta/device/atomics.hpp"
-#include "yotta/device/flash_attention.hpp"
+#include "yotta/device/flash_attention_mma.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -62,7 +62,7 @@ struct KeyTile {
   int b, h, tile, first, last;
 };
 
-// The masks of flash_attention.hpp, seen from the keys: which tiles of queries a tile of keys
+// The masks of flash_attention_mma.hpp, seen from the keys: which tiles of queries a tile of keys
 // visits.
 struct AllQueries {
   int query_tiles;

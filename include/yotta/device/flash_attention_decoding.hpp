@@ -18,13 +18,13 @@
 //     bytes a token and layer   16,384                 4,096              512
 //
 // Cost: decoding_reads(), merge_bytes().
-// Contract: that of flash_attention.hpp, whose kernel this is; grid (tiles of Tq group() rows, B
-// Hkv, splits). The splits' o (splits, B, Tq, H, d) and L (splits, B, H, Tq) are f32.
+// Contract: that of flash_attention_mma.hpp, whose kernel this is; grid (tiles of Tq group() rows,
+// B Hkv, splits). The splits' o (splits, B, Tq, H, d) and L (splits, B, H, Tq) are f32.
 // References: Dao, Haziza, Massa, Sizov (2023), "Flash-Decoding for long-context inference";
 // Shazeer (2019), multi-query attention; Ainslie et al. (2023), GQA.
 #pragma once
 
-#include "yotta/device/flash_attention.hpp"
+#include "yotta/device/flash_attention_mma.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {

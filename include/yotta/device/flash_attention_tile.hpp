@@ -17,7 +17,7 @@
 // N / BK times: 12 N^2 d^2 / M, or Theta(N^2 d^2 / M). No exact algorithm does better for every M
 // between d and N d. Three kernels move Theta(N d + N^2); d^2 is 4,096 or 16,384, M some 50,000.
 //
-// flash_attention.hpp exchanges the loops: O stays in registers, K and V are read N / BQ times.
+// flash_attention_mma.hpp exchanges the loops: O stays in registers, K and V are read N / BQ times.
 // Cost: flash_tile_traffic(). Extra memory: m and l, 2 B H Tq numbers.
 // Contract: as in flash_attention_unfused.hpp, and l (B, H, Tq); grid B H, block T::threads,
 // dynamic shared memory of T::numbers floats.

@@ -1,5 +1,5 @@
 // nvcc compiles this file too: on a GPU it tests the same kernels.
-#include "yotta/device/flash_attention.hpp"
+#include "yotta/device/flash_attention_mma.hpp"
 
 #include <doctest/doctest.h>
 
