@@ -156,7 +156,7 @@ inline std::string flash_bytes_svg() {
                     box(left, top, width, height, "none", "#bbb");
   for (int k = 8; k <= 1024; k *= 2)
     all += text(x_of(1024.0 * k), top + height + 18, fmt::format("{}", k), "middle", ink, 11);
-  for (const double mb : {10.0, 100.0, 1000.0})
+  for (const double mb : {3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0})
     all += text(left - 8, y_of(mb * 1e6) + 4, fmt::format("{:.0f} MB", mb), "end", ink, 11);
   const OpCost plain = attention_plain_cost(DType::bf16, {1, tokens, 1, 1, 128});
   const double once = 2 * static_cast<double>(4 * tokens * 64 + tokens);
