@@ -103,8 +103,8 @@ struct Plain {
   Numbers o, L;
   std::vector<Numbers> P;
 };
-enum class Mistake { none, scale_twice, mask_after_softmax, not_divided, m_for_L };
-Plain plain(const Head& head, int64_t ahead = 0, Mistake mistake = Mistake::none) {
+enum class Mistake { nothing, scale_twice, mask_after_softmax, not_divided, m_for_L };
+Plain plain(const Head& head, int64_t ahead = 0, Mistake mistake = Mistake::nothing) {
   Plain out;
   const double scale = head.factor() * (mistake == Mistake::scale_twice ? head.factor() : 1);
   for (int64_t t = 0; t < head.T; ++t) {
