@@ -1,12 +1,8 @@
 #include "gpu_matmul.hpp"
 
-#include <cublas_v2.h>
-
 #include <chrono>
-#include <cmath>
 
-#include "yotta/core/random.hpp"
-#include "yotta/device/device_memory.hpp"
+#include "gpu_tools.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
 #include "yotta/machine/toggle_power.hpp"
@@ -14,50 +10,18 @@
 namespace yotta::bench {
 namespace {
 
-void check_cublas(cublasStatus_t status, Where where = Where::current()) {
-  if (status != CUBLAS_STATUS_SUCCESS) fail(where, "cuBLAS: {}", cublasGetStatusString(status));
-}
-
-template <class T>
-std::vector<T> random_numbers(size_t count, const char* name) {
-  const Random random(1, name);
-  std::vector<T> x(count);
-  for (size_t i = 0; i < count; ++i) x[i] = T(static_cast<float>(random.uniform(i) - 0.5));
-  return x;
-}
-
-double largest_difference(const std::vector<float>& x, const std::vector<float>& y) {
-  double difference = 0, largest = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double d = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    if (!(d <= difference)) difference = d;  // a NaN stays
-    largest = std::fmax(largest, std::abs(static_cast<double>(y[i])));
-  }
-  return difference / largest;
-}
-
 // Rows of C are columns of C' = B' A', which is how cuBLAS, column by column, sees it.
-class Cublas {
- public:
-  Cublas() { check_cublas(cublasCreate(&handle_)); }
-  ~Cublas() { cublasDestroy(handle_); }
-  Cublas(const Cublas&) = delete;
-  Cublas& operator=(const Cublas&) = delete;
-  void multiply(const float* a, const float* b, float* c, int n) {
-    const float one = 1, zero = 0;
-    check_cublas(
-        cublasSgemm(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, n, a, n, &zero, c, n));
-  }
-  void multiply(const bfloat16* a, const bfloat16* b, float* c, int n) {
-    const float one = 1, zero = 0;
-    check_cublas(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, CUDA_R_16BF, n,
-                              a, CUDA_R_16BF, n, &zero, c, CUDA_R_32F, n, CUBLAS_COMPUTE_32F,
-                              CUBLAS_GEMM_DEFAULT));
-  }
-
- private:
-  cublasHandle_t handle_ = nullptr;
-};
+void multiply(const Cublas& cublas, const float* a, const float* b, float* c, int n) {
+  const float one = 1, zero = 0;
+  check_cublas(
+      cublasSgemm(cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, n, a, n, &zero, c, n));
+}
+void multiply(const Cublas& cublas, const bfloat16* a, const bfloat16* b, float* c, int n) {
+  const float one = 1, zero = 0;
+  check_cublas(cublasGemmEx(cublas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b, CUDA_R_16BF, n, a,
+                            CUDA_R_16BF, n, &zero, c, CUDA_R_32F, n, CUBLAS_COMPUTE_32F,
+                            CUBLAS_GEMM_DEFAULT));
+}
 
 // cuBLAS and every rung of a ladder on matrices of T.
 template <class T, class Rungs>
@@ -65,17 +29,17 @@ std::vector<GpuMatmul> measure(const Rungs& rungs, int size, const Shortest& sho
   const size_t count = static_cast<size_t>(size) * static_cast<size_t>(size);
   const DeviceArray<T> a(random_numbers<T>(count, "a")), b(random_numbers<T>(count, "b"));
   DeviceArray<float> c(count);
-  const auto tflops = [&](auto multiply) {
+  const auto tflops = [&](auto run) {
     const double best = shortest_seconds([&] {
-      multiply();
+      run();
       check_cuda(cudaDeviceSynchronize());
     });
     return matmul_flops(size, size, size) / best * 1e-12;
   };
-  Cublas cublas;
+  const Cublas cublas;
   std::vector<GpuMatmul> rows;
   rows.push_back(
-      {"cuBLAS", size, tflops([&] { cublas.multiply(a.data(), b.data(), c.data(), size); }), 0});
+      {"cuBLAS", size, tflops([&] { multiply(cublas, a.data(), b.data(), c.data(), size); }), 0});
   const std::vector<float> expected = c.to_host();
   for (const auto& rung : rungs) {
     check_cuda(cudaMemset(c.data(), 0xff, count * sizeof(float)));  // NaN: nothing may be left over
@@ -103,13 +67,7 @@ double mean_seconds(double least, const Body& body) {
 
 }  // namespace
 
-std::string gpu_name() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return "";
-  cudaDeviceProp properties;
-  check_cuda(cudaGetDeviceProperties(&properties, 0));
-  return properties.name;
-}
+std::string gpu_name() { return first_gpu(); }
 
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
                                           const Shortest& shortest_seconds) {
@@ -121,13 +79,13 @@ std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
 std::vector<GpuMatmul> measure_gpu_data(int size, double seconds) {
   const size_t count = static_cast<size_t>(size) * static_cast<size_t>(size);
   DeviceArray<float> c(count);
-  Cublas cublas;
+  const Cublas cublas;
   std::vector<GpuMatmul> rows;
   for (const DataKind kind : all_data_kinds) {
     const DeviceArray<bfloat16> a(numbers_of(kind, count, "a")), b(numbers_of(kind, count, "b"));
-    const auto multiply = [&] { cublas.multiply(a.data(), b.data(), c.data(), size); };
-    mean_seconds(seconds / 2, multiply);  // until the clock has settled
-    const double mean = mean_seconds(seconds, multiply);
+    const auto call = [&] { multiply(cublas, a.data(), b.data(), c.data(), size); };
+    mean_seconds(seconds / 2, call);  // until the clock has settled
+    const double mean = mean_seconds(seconds, call);
     rows.push_back({name(kind), size, matmul_flops(size, size, size) / mean * 1e-12, 0});
   }
   return rows;

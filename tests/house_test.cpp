@@ -199,6 +199,7 @@ const Doors doors = {
     {"comm/layouts/torus_shape.hpp", "TorusShape: what TorusRings is told"},
     {"nn/cpu/body.hpp", "run_elementwise, run_rows, add_column_sums, and what bodies call"},
     {"nn/cpu/math.hpp", "exponential and logistic, for bodies"},
+    {"nn/cpu/tile_matmul.hpp", "tile_matmul, for the loops of flash attention"},
 };
 
 // A header at the top of a floor, where students read, reaches engine rooms through a door only.

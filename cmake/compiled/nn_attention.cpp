@@ -1,3 +1,6 @@
-// The bodies of nn/attention.hpp and nn/attention_blockwise.hpp.
+// The bodies of nn/attention.hpp, nn/flash_attention.hpp and nn/flash_decoding.hpp, and their
+// products of tiles.
+#include "yotta/nn/cpu/impl/tile_matmul.ipp"
 #include "yotta/nn/impl/attention.ipp"
-#include "yotta/nn/impl/attention_blockwise.ipp"
+#include "yotta/nn/impl/flash_attention.ipp"
+#include "yotta/nn/impl/flash_decoding.ipp"

@@ -264,6 +264,8 @@ std::vector<std::string> Exercise::sources() const {
 }
 std::string Exercise::page_of(const std::string& path) const {
   std::string text = read_text(path);
+  // Bodies of what a page only declares are the library's: a student's file has no need of them.
+  text.resize(std::min(text.size(), text.find("\n#ifndef YOTTA_COMPILED\n")));
   if (hidden_from.empty()) return text;
   const size_t at = text.find("\n" + hidden_from);
   if (at != std::string::npos) text.insert(at + 1, fmt::format("// {}\n", not_in_the_exercise));

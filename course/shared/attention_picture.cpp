@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "course/shared/svg.hpp"
-#include "yotta/nn/cpu/attention_tiles.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/rope.hpp"
 
 namespace yotta {
@@ -160,22 +160,22 @@ std::string distance(double x) {
 
 std::vector<OnlineStep> online_steps() {
   std::vector<OnlineStep> steps;
-  double m = 0, l = 0, o = 0;
+  OnlineSums<double> sums;
+  double o = 0;
   const auto all = static_cast<int64_t>(online_scores.size());
   for (int64_t first = 0; first < all; first += online_block) {
     const int64_t keys = std::min(online_block, all - first);
     std::vector<double> block(online_scores.begin() + first, online_scores.begin() + first + keys);
-    const double l_before = l, m_before = m;
-    detail::online_softmax_row(block.data(), keys, keys, 1.0, first == 0, m, l, &o, 1);
-    OnlineStep step{first, keys, first == 0 ? 0 : std::exp(m_before - m), m, l, 0, 0, 0};
-    step.sum = l - step.kept * l_before;
+    const OnlineSums<double> before = sums;
+    online_softmax_row(block.data(), keys, 1.0, sums, &o, 1);
+    OnlineStep step{first, keys, std::exp(before.m - sums.m), sums.m, sums.l, 0, 0, 0};
+    step.sum = sums.l - step.kept * before.l;
     for (int64_t j = 0; j < keys; ++j)
       step.weighted +=
           block[static_cast<size_t>(j)] * online_values[static_cast<size_t>(first + j)];
-    o = first == 0 ? step.weighted : o + step.weighted;
-    step.o = o;
+    step.o = o += step.weighted;
     for (int64_t j = 0; j < first + keys; ++j)
-      step.weights.push_back(std::exp(online_scores[static_cast<size_t>(j)] - m));
+      step.weights.push_back(std::exp(online_scores[static_cast<size_t>(j)] - sums.m));
     steps.push_back(step);
   }
   return steps;

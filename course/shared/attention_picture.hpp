@@ -3,7 +3,7 @@
 //     online_softmax_svg    five keys in blocks of two: how m, l and o change from block to block
 //     rope_svg              pairs of numbers that rope turns by the token's position
 //
-// The numbers come from the library's own functions: online_softmax_row of blockwise attention, and
+// The numbers come from the library's own functions: online_softmax_row of flash attention, and
 // rope. The files in course/pictures/ are what `./yotta lesson 12 -- --draw 1` writes.
 #pragma once
 

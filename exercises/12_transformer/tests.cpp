@@ -6,8 +6,8 @@
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 
@@ -220,8 +220,8 @@ struct Head {
          dout = numbers({T, d}, "dout");
 
   Tensor one_head(const Tensor& x) const { return x.reshape({1, T, 1, d}); }
-  BlockwiseAttention out() const {
-    BlockwiseAttention whole = attention_blockwise(one_head(q), one_head(k), one_head(v));
+  FlashAttention out() const {
+    FlashAttention whole = flash_attention(one_head(q), one_head(k), one_head(v));
     return {whole.o.reshape({T, d}), whole.log_sum_exp.reshape({T})};
   }
   double loss() const { return loss_of(out().o, dout); }
@@ -271,7 +271,7 @@ Online run_online(const Head& head, int64_t block) {
 // o and L of all keys at once.
 void expect_online(const Head& head, int64_t block) {
   const Online found = run_online(head, block);
-  const BlockwiseAttention whole = head.out();
+  const FlashAttention whole = head.out();
   Clues clues;
   clues.what = fmt::format("o of {} tokens, {} keys at a time", head.T, block);
   clues.suspects = {
@@ -306,7 +306,7 @@ struct Gradients {
 Gradients gradients(const Head& head, const Mistake& mistake) {
   const exercise::Matrix q = matrix(head.q), k = matrix(head.k), v = matrix(head.v),
                          dout = matrix(head.dout);
-  const BlockwiseAttention whole = head.out();
+  const FlashAttention whole = head.out();
   const Tensor o = whole.o, L = whole.log_sum_exp;
   const double scale = std::pow(1 / std::sqrt(static_cast<double>(head.d)), mistake.scales);
   Gradients g{Numbers(static_cast<size_t>(head.T * head.d)), {}, {}};
@@ -337,7 +337,7 @@ struct AttentionResult {
 AttentionResult run(const Head& head, double before) {
   const Result empty(head.T, head.d, before);
   AttentionResult result{empty, empty, empty};
-  const BlockwiseAttention whole = head.out();
+  const FlashAttention whole = head.out();
   solution.attention_backward(matrix(head.dout), matrix(head.q), matrix(head.k), matrix(head.v),
                               matrix(whole.o), array(whole.log_sum_exp), result.dq.matrix(),
                               result.dk.matrix(), result.dv.matrix());

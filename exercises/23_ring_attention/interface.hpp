@@ -7,32 +7,27 @@
 
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/narrow.hpp"
 
 namespace exercise {
 
 using yotta::AttentionBlock;
 using yotta::AttentionGradients;
-using yotta::BlockwiseAttention;
+using yotta::FlashAttention;
 using yotta::Tensor;
 
 enum class Order { zigzag, contiguous };  // of the chunks
-
-struct Weights {
-  double first, second, log_sum_exp;
-};
 
 struct Solution {
   int64_t (*chunk_of)(int ranks, int rank, int64_t i);
   AttentionBlock (*block)(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j,
                           Order order);
-  Weights (*merge_weights)(double first, double second);
-  BlockwiseAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
-                                const yotta::Communicator& cp, Order order);
+  FlashAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const yotta::Communicator& cp, Order order);
   AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const BlockwiseAttention& saved,
+                                 const Tensor& v, const FlashAttention& saved,
                                  const yotta::Communicator& cp, Order order);
 };
 extern const Solution solution;

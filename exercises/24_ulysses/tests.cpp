@@ -226,8 +226,8 @@ TEST_CASE("24.5: attention's output is the single rank's, grouped queries too") 
       const int p = split.p;
       if (Hkv % p != 0) continue;
       const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
-      const BlockwiseAttention whole = attention_blockwise(q, k, v);
-      const Tensor swapped = attention_blockwise(q, v, k).o;
+      const FlashAttention whole = flash_attention(q, k, v);
+      const Tensor swapped = flash_attention(q, v, k).o;
       const auto mine = [&](const Tensor& t, int rank) { return split.shard(t, rank); };
       const std::vector<Tensor> made = on_ranks(p, [&](const Communicator& cp) {
         const int r = cp.rank();
@@ -238,7 +238,7 @@ TEST_CASE("24.5: attention's output is the single rank's, grouped queries too") 
                "keep q, k and v as they were exchanged: backward needs whole sequences");
         expect(out.attention_o.defined() && out.attention_log_sum_exp.defined() &&
                    out.attention_o.shape() == out.q.shape(),
-               "saved.attention is not what attention_blockwise has returned: backward needs its o "
+               "saved.attention is not what flash_attention has returned: backward needs its o "
                "of whole sequences, before to_tokens, and its log_sum_exp");
         return out.o;
       });
@@ -249,12 +249,12 @@ TEST_CASE("24.5: attention's output is the single rank's, grouped queries too") 
         if (p > 1)
           clues.suspects.push_back(
               {"attention over this rank's own tokens alone: exchange q, k and v first",
-               attention_blockwise(mine(q, r), mine(k, r), mine(v, r)).o.values()});
+               flash_attention(mine(q, r), mine(k, r), mine(v, r)).o.values()});
         if (!split.is_usual()) {
           const auto as = [&](const Tensor& t) { return split.mistaken(t); };
           clues.suspects.push_back(
               {order_forgotten,
-               context_shard(attention_blockwise(as(q), as(k), as(v)).o, p, r).values()});
+               context_shard(flash_attention(as(q), as(k), as(v)).o, p, r).values()});
         }
         expect_equal(made[static_cast<size_t>(r)], mine(whole.o, r), clues, split.of("o", r));
       }
@@ -287,7 +287,7 @@ TEST_CASE("24.6: the gradients are the single rank's") {
       const Tensor q = numbers(H, "q"), k = numbers(Hkv, "k"), v = numbers(Hkv, "v");
       const Tensor dout = numbers(H, "dout");
       const AttentionGradients whole =
-          attention_blockwise_backward(dout, q, k, v, attention_blockwise(q, k, v));
+          flash_attention_backward(dout, q, k, v, flash_attention(q, k, v));
       std::vector<AttentionGradients> made(static_cast<size_t>(p));
       run(p, [&](const Communicator& cp) {
         const auto mine = [&](const Tensor& t) { return split.shard(t, cp.rank()); };
@@ -326,10 +326,10 @@ TEST_CASE("24.6: four exchanges, and attention is not computed again") {
   });
   const Tensor q = numbers(H, "q"), k = numbers(H, "k"), v = numbers(H, "v");
   run(1, [&](const Communicator& cp) {
-    const BlockwiseAttention kept = attention_blockwise(q, k, v);
+    const FlashAttention kept = flash_attention(q, k, v);
     const double forward = flops_of([&] { solution.forward(q, k, v, cp, ChunkOrder::zigzag); }),
                  both = flops_of([&] { solution.backward(q, q, k, v, cp, ChunkOrder::zigzag); }),
-                 right = flops_of([&] { attention_blockwise_backward(q, q, k, v, kept); });
+                 right = flops_of([&] { flash_attention_backward(q, q, k, v, kept); });
     if (!(both - forward <= right))
       fail(Where::current(),
            "right, but backward computes {:.3g} FLOPs, and {:.3g} are enough: attention's results "

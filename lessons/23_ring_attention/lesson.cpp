@@ -105,7 +105,7 @@ void ring_that_waits(const Tensor& q, Tensor k, Tensor v, const Communicator& cp
   const int64_t chunks = chunks_each(cp.size());
   const Ring here{cp, cp.size(), cp.rank(), q.dim(1) / chunks, order};
   const int left = wrap(cp.rank() - 1, cp.size()), right = wrap(cp.rank() + 1, cp.size());
-  std::vector<BlockwiseAttention> sums(static_cast<size_t>(chunks));
+  std::vector<FlashAttention> sums(static_cast<size_t>(chunks));
   for (int step = 0; step < cp.size(); ++step) {
     Tensor next_k = Tensor::empty(k.shape(), k.dtype());
     Tensor next_v = Tensor::empty(v.shape(), v.dtype());
@@ -145,7 +145,7 @@ void who_computes(Lesson& lesson, const Sizes& sizes) {
     const Timed run = ring(ideal(sizes.ranks), sizes.ranks, sizes.tokens, order);
     double all = 0;
     const auto flops = [&](int rank) {
-      return run.reports[static_cast<size_t>(rank)].ledger().op("attention_blockwise").flops;
+      return run.reports[static_cast<size_t>(rank)].ledger().op("flash_attention").flops;
     };
     for (int rank = 0; rank < sizes.ranks; ++rank) all += flops(rank);
     for (int rank = 0; rank < sizes.ranks; ++rank) {
@@ -220,7 +220,7 @@ void who_breaks_first(Lesson& lesson, const Sizes& sizes) {
       const Cluster machine{each.name, each.chip, {{"all", 1024, 5e-6, 1 / each.bandwidth}}, {}};
       const Timed run =
           ring(machine, sizes.ranks, tokens * sizes.ranks, ChunkOrder::zigzag, sizes.waits != 0);
-      const double flops = run.reports[0].ledger().op("attention_blockwise").flops;
+      const double flops = run.reports[0].ledger().op("flash_attention").flops;
       line += fmt::format("  {:>7.3f} ms{:>6.1f}%{:>7.1f}%", 1e3 * run.seconds(),
                           100 * flops / run.seconds() / each.chip.bf16, 100 * run.idle_share(0));
     }

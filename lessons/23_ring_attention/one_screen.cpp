@@ -14,15 +14,15 @@ int main() {
   const auto heads = [&](const Tensor& rows) { return rows.reshape({1, -1, H, d}); };
   const Tensor x = drawn_rows(3 * T, H * d);
   const Tensor q = x.rows(0, T), k = x.rows(T, 2 * T), v = x.rows(2 * T, 3 * T);
-  const BlockwiseAttention all = attention_blockwise(heads(q), heads(k), heads(v));
-  const Tensor dk = attention_blockwise_backward(all.o, heads(q), heads(k), heads(v), all).dk;
+  const FlashAttention all = flash_attention(heads(q), heads(k), heads(v));
+  const Tensor dk = flash_attention_backward(all.o, heads(q), heads(k), heads(v), all).dk;
 
   std::vector<Verdict> outputs(4), gradients(4);
   const std::vector<RankReport> reports = run_ranks(4, [&](Communicator& cp) {
     const auto part = [&](const Tensor& of) {  // this rank's tokens
       return heads(of.reshape({T, H * d}).rows(4 * cp.rank(), 4 * cp.rank() + 4));
     };
-    const BlockwiseAttention mine =
+    const FlashAttention mine =
         ring_attention(part(q), part(k), part(v), cp, ChunkOrder::contiguous);
     const Tensor my_o = mine.o, my_dk = ring_attention_backward(my_o, part(q), part(k), part(v),
                                                                 mine, cp, ChunkOrder::contiguous)

@@ -28,7 +28,7 @@ Tensor numbers(Shape shape, const char* name) {
 void same_outputs(Lesson& lesson) {
   lesson.section("48 tokens, 8 heads, 4 ranks: serial, ring, Ulysses");
   const Tensor q = numbers({1, 48, 8, 4}, "q"), k = numbers({1, 48, 4, 4}, "k");
-  const Tensor serial = attention_blockwise(q, k, k).o;
+  const Tensor serial = flash_attention(q, k, k).o;
   run_ranks(4, [&](Communicator& cp) {
     const Tensor mine_q = context_shard(q, cp), mine_k = context_shard(k, cp);
     UlyssesSaved saved;
@@ -89,7 +89,7 @@ void time_and_mfu(Lesson& lesson, const Sizes& sizes) {
       for (const bool ring : {true, false}) {
         if (!ring && sizes.kv_heads % 8 != 0) continue;
         const Timed run = attention(machine, 8, tokens, sizes, ring);
-        const double flops = run.reports[0].ledger().op("attention_blockwise").flops;
+        const double flops = run.reports[0].ledger().op("flash_attention").flops;
         line += fmt::format(" {:>11.3f} ms {:>5.1f}%", 1e3 * run.seconds(),
                             100 * flops / run.seconds() / chip.bf16);
       }

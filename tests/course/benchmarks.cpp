@@ -52,6 +52,16 @@ TEST_CASE("bench matmul: a row for each of ten shapes on each number of threads"
   }
 }
 
+TEST_CASE("bench attention: forward and backward, against matmul and, where it is found, PyTorch") {
+  const Json report = report_of("attention", {"--quick", "--threads", "1"});
+  REQUIRE(report["rows"].size() == 2);
+  const bool peer = report["torch"].get<std::string>().starts_with("PyTorch 2");
+  for (const Json& row : report["rows"]) {
+    for (const char* key : {"gflops", "of_matmul"}) CHECK(positive(row[key]));
+    CHECK((peer ? positive(row["ratio"]) : row["ratio"].is_null()));
+  }
+}
+
 TEST_CASE("bench collectives: threads and MPI, ours and native, as nccl-tests count") {
   const Json report =
       report_of("collectives", {"--op", "all_reduce", "all_gather", "--ranks", "2", "--kib", "4",
@@ -115,12 +125,15 @@ TEST_CASE("bench emulator: a product without and with checks") {
   CHECK(report["unchecked_seconds"].get<double>() >= 0);
 }
 
-TEST_CASE("bench gpu_matmul: beside cuBLAS, or a word that there is no GPU") {
-  const Words command = {program("gpu_matmul"), "--sizes", "64", "--seconds", "0.01"};
-  const runner::Ending ending = runner::run_limited(command, longest_wait);
-  CAPTURE(ending.output);
-  CHECK((ending.status == 0 || ending.status == 77));
-  CHECK((ending.status == 77) == ending.output.starts_with("not run: "));
+TEST_CASE("benches of a GPU: beside cuBLAS, or a word that there is no GPU") {
+  for (const Words& command :
+       {Words{program("gpu_matmul"), "--sizes", "64", "--seconds", "0.01"},
+        {program("gpu_attention"), "--lengths", "128", "--seconds", "0.01"}}) {
+    const runner::Ending ending = runner::run_limited(command, longest_wait);
+    CAPTURE(ending.output);
+    CHECK((ending.status == 0 || ending.status == 77));
+    CHECK((ending.status == 77) == ending.output.starts_with("not run: "));
+  }
 }
 
 TEST_CASE("bench scaling: a row for each model and each window of noise, as lesson 29 reads them") {

@@ -17,6 +17,7 @@
 #include "course/shared/capacity_loss_picture.hpp"
 #include "course/shared/console.hpp"
 #include "course/shared/expert_parallel_picture.hpp"
+#include "course/shared/flash_picture.hpp"
 #include "course/shared/mesh_picture.hpp"
 #include "course/shared/ring_picture.hpp"
 #include "course/shared/sequence_parallel_picture.hpp"
@@ -74,7 +75,9 @@ TEST_CASE("the files are what is drawn, and can be read") {
     std::string (*draw)();
   };
   for (const auto& [lesson, file, draw] :
-       {Picture{"12_transformer", "block.svg", block_svg},
+       {Picture{"07_flash_attention", "flash_attention.svg", flash_attention_svg},
+        Picture{"07_flash_attention", "flash_bytes.svg", flash_bytes_svg},
+        Picture{"12_transformer", "block.svg", block_svg},
         Picture{"12_transformer", "online_softmax.svg", online_softmax_svg},
         Picture{"12_transformer", "rope.svg", rope_svg},
         Picture{"20_tensor_parallel", "tensor_parallel.svg", tensor_parallel_svg},

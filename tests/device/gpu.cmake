@@ -16,15 +16,16 @@ set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
 set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810
               -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/tests -I${PROJECT_SOURCE_DIR} -DFMT_HEADER_ONLY)
 
-set(nvcc_headers device/atomics device/cooperative_groups device/counted device/cp_async device/device_memory device/graphs device/half device/kernel device/ldmatrix
-    device/matmul_kernels device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mma device/occupancy
-    device/roofline_matmul device/streams device/tensor_cores_rungs device/vector_types device/cuda/body_kernels
-    device/cuda/cuda_accelerator device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/cuda_kernels
-    parallel/cuda/parallel_kernels)
+set(nvcc_headers device/atomics device/cooperative_groups device/counted device/cp_async device/device_memory
+    device/flash_attention_rungs device/graphs device/half device/kernel device/ldmatrix device/matmul_kernels
+    device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mma device/occupancy device/roofline_matmul
+    device/streams device/tensor_cores_rungs device/vector_types device/cuda/body_kernels device/cuda/cuda_accelerator
+    device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
 list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/\\1.hpp")
-set(nvcc_tests atomics cooperative_groups counted cp_async device_memory emulator/cuda_builtins graphs half kernel ldmatrix matmul_kernels matmul_pipelined
-    matmul_register_tiles matmul_rungs mma mma_fragments roofline_matmul streams tensor_cores tensor_cores_pipeline
-    tensor_cores_rungs tensor_cores_tile vector_types)
+set(nvcc_tests atomics cooperative_groups counted cp_async device_memory emulator/cuda_builtins flash_attention_backward
+    flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp graphs half
+    kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mma mma_fragments roofline_matmul streams
+    tensor_cores tensor_cores_pipeline tensor_cores_rungs tensor_cores_tile vector_types)
 list(TRANSFORM nvcc_tests REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/device/\\1_test.cpp")
 file(GLOB nvcc_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cu
      ${PROJECT_SOURCE_DIR}/bench/*.cu ${PROJECT_SOURCE_DIR}/lessons/*/*.cu)

@@ -5,10 +5,10 @@
 #include "nn/gradient_check.hpp"
 #include "support/message_of.hpp"
 #include "yotta/nn/activations.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/embedding.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 #include "yotta/nn/rope.hpp"
@@ -207,7 +207,7 @@ TEST_CASE(
                       narrow_input({2, 9, 2, 6}, "v"), narrow_input({2, 9, 4, 6}, "dout")};
   const auto all_of = [](const AttentionGradients& d) { return Tensors{d.dq, d.dk, d.dv}; };
   check_rounded_once("blockwise", in, [&](const Tensors& x) {
-    const BlockwiseAttention out = attention_blockwise(x[0], x[1], x[2]);
+    const FlashAttention out = flash_attention(x[0], x[1], x[2]);
     CHECK(out.log_sum_exp.dtype() == DType::f32);
     return Tensors{out.o, out.log_sum_exp};
   });
@@ -228,8 +228,8 @@ TEST_CASE(
     CHECK(all_bf16(d));
     for (size_t i = 0; i < 3; ++i) CHECK(largest_difference(d[i], e[i]) <= 8 * 0x1p-8);
     if (p > 0) continue;
-    const BlockwiseAttention saved = attention_blockwise(in[0], in[1], in[2]);
-    const Tensors b = all_of(attention_blockwise_backward(in[3], in[0], in[1], in[2], saved));
+    const FlashAttention saved = flash_attention(in[0], in[1], in[2]);
+    const Tensors b = all_of(flash_attention_backward(in[3], in[0], in[1], in[2], saved));
     CHECK(all_bf16(b));
     for (size_t i = 0; i < 3; ++i) CHECK(largest_difference(b[i], e[i]) <= 8 * 0x1p-8);
   }
@@ -239,11 +239,11 @@ TEST_CASE(
     "bf16 on meta has the shapes and types of the CPU, and results in other types are refused") {
   const DeviceScope meta(Device::meta);
   const Tensor x = Tensor::empty({2, 4, 2, 6}, DType::bf16);
-  const BlockwiseAttention out = attention_blockwise(x, x, x);
+  const FlashAttention out = flash_attention(x, x, x);
   CHECK(out.o.dtype() == DType::bf16);
   CHECK(out.log_sum_exp.dtype() == DType::f32);
   CHECK(attention_plain(x, x, x).probabilities.dtype() == DType::bf16);
-  CHECK(attention_blockwise_backward(x, x, x, x, out).dk.dtype() == DType::bf16);
+  CHECK(flash_attention_backward(x, x, x, x, out).dk.dtype() == DType::bf16);
   AttentionGradients narrow{x, x, x};
   CHECK(contains(
       message_of([&] { attention_block_backward(x, x, x, x, out, {.length = 4}, narrow); }),

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "nn/gradient_check.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/norm.hpp"
 
@@ -50,14 +50,14 @@ struct Head {
   static constexpr int64_t T = 7, d = 3;
   Tensor q = random_tensor({T, d}, "q"), k = random_tensor({T, d}, "k"),
          v = random_tensor({T, d}, "v"), dout = random_tensor({T, d}, "dout");
-  BlockwiseAttention o(int64_t block = 2) const {
-    BlockwiseAttention made_of{made({T, d}), made({T})};
+  FlashAttention o(int64_t block = 2) const {
+    FlashAttention made_of{made({T, d}), made({T})};
     reference::attention(in(q), in(k), in(v), block, out(made_of.o),
                          made_of.log_sum_exp.span<double>());
     return made_of;
   }
   AttentionGradients gradients(double before = 0) const {
-    const BlockwiseAttention saved = o();
+    const FlashAttention saved = o();
     AttentionGradients g{made({T, d}, before), made({T, d}, before), made({T, d}, before)};
     reference::attention_backward(in(dout), in(q), in(k), in(v), in(saved.o),
                                   saved.log_sum_exp.span<double>(), out(g.dq), out(g.dk),
@@ -125,22 +125,21 @@ TEST_CASE("cross-entropy: difference quotients of the loss, and the ops of cross
   }
 }
 
-TEST_CASE("attention: any block of keys gives what attention_blockwise gives") {
+TEST_CASE("attention: any block of keys gives what flash_attention gives") {
   Head at;
   const auto one_head = [](const Tensor& x) { return x.reshape({1, Head::T, 1, Head::d}); };
   for (const double size : {1.0, 300.0}) {  // e^300^2 is infinite
     for (double& number : at.k.span<double>()) number *= size;
-    const BlockwiseAttention op =
-        attention_blockwise(one_head(at.q), one_head(at.k), one_head(at.v));
+    const FlashAttention op = flash_attention(one_head(at.q), one_head(at.k), one_head(at.v));
     for (int64_t block = 1; block <= Head::T + 1; ++block) {
-      const BlockwiseAttention mine = at.o(block);
+      const FlashAttention mine = at.o(block);
       CHECK(largest_difference(mine.o, op.o.reshape({Head::T, Head::d})) < 1e-12);
       CHECK(largest_difference(mine.log_sum_exp, op.log_sum_exp.reshape({Head::T})) < 1e-12);
     }
   }
 }
 
-TEST_CASE("attention: difference quotients of the loss, and attention_blockwise_backward") {
+TEST_CASE("attention: difference quotients of the loss, and flash_attention_backward") {
   Head at;
   const AttentionGradients g = at.gradients();
   const auto loss = [&] { return dot(at.o().o, at.dout); };
@@ -152,7 +151,7 @@ TEST_CASE("attention: difference quotients of the loss, and attention_blockwise_
   const auto back = [](const Tensor& x) { return x.reshape({Head::T, Head::d}); };
   const Tensor q = one_head(at.q), k = one_head(at.k), v = one_head(at.v);
   const AttentionGradients op =
-      attention_blockwise_backward(one_head(at.dout), q, k, v, attention_blockwise(q, k, v));
+      flash_attention_backward(one_head(at.dout), q, k, v, flash_attention(q, k, v));
   CHECK(largest_difference(g.dq, back(op.dq)) < 1e-12);
   CHECK(largest_difference(g.dk, back(op.dk)) < 1e-12);
   CHECK(largest_difference(g.dv, back(op.dv)) < 1e-12);

@@ -145,7 +145,7 @@ TEST_CASE("Llama 3 8B runs forward and backward on meta, and its ledger is the f
                         ledger.op("linear_backward_weight").flops;
   CHECK(linear == 6 * matrices * static_cast<double>(B * T));
   const double square = static_cast<double>(B * c.layers * c.width * T * T);
-  CHECK(ledger.op("attention_blockwise").flops == 2 * square);  // the causal half of 4
+  CHECK(ledger.op("flash_attention").flops == 2 * square);  // the causal half of 4
   CHECK(linear / step_flops(c, B, T) > 0.7);
   CHECK(ledger.memory()->peak(MemoryKind::gradients) == 4 * parameters(c));
   CHECK(ledger.memory()->live(MemoryKind::parameters) == 4 * parameters(c));

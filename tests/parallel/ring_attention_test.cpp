@@ -28,8 +28,8 @@ struct Outcome {
   Tensor o, log_sum_exp, dq, dk, dv;
 };
 Outcome serial(const Inputs& x) {
-  const BlockwiseAttention out = attention_blockwise(x.q, x.k, x.v);
-  const AttentionGradients g = attention_blockwise_backward(x.dout, x.q, x.k, x.v, out);
+  const FlashAttention out = flash_attention(x.q, x.k, x.v);
+  const AttentionGradients g = flash_attention_backward(x.dout, x.q, x.k, x.v, out);
   return {out.o, out.log_sum_exp, g.dq, g.dk, g.dv};
 }
 
@@ -43,7 +43,7 @@ Outcome on_ring(const Inputs& x, int ranks, ChunkOrder order, const RunOptions& 
       [&](Communicator& cp) {
         const auto mine = [&](const Tensor& t) { return context_shard(t, cp, order); };
         const Tensor q = mine(x.q), k = mine(x.k), v = mine(x.v);
-        const BlockwiseAttention out = ring_attention(q, k, v, cp, order);
+        const FlashAttention out = ring_attention(q, k, v, cp, order);
         const AttentionGradients g = ring_attention_backward(mine(x.dout), q, k, v, out, cp, order);
         const auto r = static_cast<size_t>(cp.rank());
         // log-sum-exp (B, H, T/cp) as (B H, T/cp), so that its tokens are dim 1
@@ -79,13 +79,13 @@ std::vector<Spent> spent(int64_t T, int64_t Hkv, int ranks, ChunkOrder order) {
     cp.barrier();
     ledger.reset();
     const int64_t before = ledger.memory()->live();
-    const BlockwiseAttention out = ring_attention(q, k, v, cp, order);
+    const FlashAttention out = ring_attention(q, k, v, cp, order);
     count.peak = ledger.memory()->peak() - before;
     count.forward = ledger.traffic("send");
     ring_attention_backward(dout, q, k, v, out, cp, order);
     count.backward = ledger.traffic("send");
-    count.flops = ledger.op("attention_blockwise").flops;
-    count.backward_flops = ledger.op("attention_blockwise_backward").flops;
+    count.flops = ledger.op("flash_attention").flops;
+    count.backward_flops = ledger.op("flash_attention_backward").flops;
   });
   return all;
 }
@@ -131,7 +131,7 @@ TEST_CASE("large scores do not overflow, whichever rank holds them") {
 TEST_CASE("one rank is the serial case, to the last bit, with a communicator or without one") {
   const Inputs x = inputs(35, 2);  // any length
   const Outcome expected = serial(x);
-  const BlockwiseAttention out = ring_attention(x.q, x.k, x.v, {});
+  const FlashAttention out = ring_attention(x.q, x.k, x.v, {});
   CHECK(same_bits(out.o, expected.o));
   CHECK(same_bits(ring_attention_backward(x.dout, x.q, x.k, x.v, out, {}).dk, expected.dk));
   run_ranks(1, [&](Communicator& cp) {
@@ -139,42 +139,6 @@ TEST_CASE("one rank is the serial case, to the last bit, with a communicator or 
     CHECK(context().ledger.total_traffic().messages_sent == 0);
     CHECK(context().ledger.op("attention_merge").calls == 0);
   });
-}
-
-TEST_CASE("merging: weights, order, parts that saw nothing, and no NaN from -inf - -inf") {
-  const double none = -INFINITY;
-  const auto both_none = merge_weights(none, none);
-  CHECK(both_none.first == 0);
-  CHECK(both_none.second == 0);
-  CHECK(both_none.log_sum_exp == none);
-  CHECK(merge_weights(none, 3.0).second == 1);
-  CHECK(merge_weights(3.0, none).log_sum_exp == 3);
-  const auto even = merge_weights(2000.0, 2000.0);  // e^2000 is no number
-  CHECK(even.first == 0.5);
-  CHECK(even.log_sum_exp == doctest::Approx(2000 + std::log(2)).epsilon(1e-15));
-  const auto one_sided = merge_weights(-2000.0f, 2000.0f);
-  CHECK(one_sided.first == 0);
-  CHECK(one_sided.log_sum_exp == 2000);
-  CHECK(std::isnan(merge_weights(std::nan(""), 1.0).log_sum_exp));
-  CHECK(std::isnan(merge_weights(1.0, std::nan("")).log_sum_exp));
-
-  // 60 tokens of 4 blocks of 15 keys: the parts of the last queries, merged in any order
-  const Inputs x = inputs(60, 2);
-  const BlockwiseAttention whole = attention_blockwise(x.q, x.k, x.v);
-  for (const std::vector<int64_t>& parts :
-       {std::vector<int64_t>{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}}) {
-    BlockwiseAttention sum{Tensor::zeros({B, 15, H, d}, DType::f64),
-                           Tensor::full({B, H, 15}, none, DType::f64)};
-    for (const int64_t j : parts)
-      merge(sum, attention_block(x.q, x.k, x.v, {45, 15 * j, 15, 45 - 15 * j}));
-    CHECK(largest_difference(sum.o, narrow(whole.o, 1, 45, 15)) <= 1e-13);
-    CHECK(largest_difference(sum.log_sum_exp, narrow(whole.log_sum_exp, 2, 45, 15)) <= 1e-13);
-  }
-  BlockwiseAttention a = attention_block(x.q, x.k, x.v, {0, 0, 15, 0});
-  CHECK(contains(message_of([&] {
-                   merge(a, attention_block(x.q, x.k, x.v, {0, 0, 10, 0}));
-                 }),
-                 "they must agree"));
 }
 
 TEST_CASE(
@@ -264,7 +228,7 @@ TEST_CASE("bf16 goes round in 2 bytes per number; what is summed is f32, rounded
       const auto mine = [&](const Tensor& t) { return context_shard(t, cp); };
       const Tensor q = mine(x.q), k = mine(x.k), v = mine(x.v);
       const Ledger& ledger = context().ledger;
-      const BlockwiseAttention out = ring_attention(q, k, v, cp);
+      const FlashAttention out = ring_attention(q, k, v, cp);
       const int64_t pair = k.nbytes() + v.nbytes(), forward = ledger.traffic("send").bytes_sent;
       CHECK(pair == 2 * B * (T / ranks) * Hkv * d * 2);
       CHECK(forward == ring_bytes(ranks, pair));

@@ -25,7 +25,7 @@ RingTimes times(const Cluster& cluster, int ranks, int64_t each, ChunkOrder orde
       const DeviceScope meta(Device::meta);
       const Tensor q = Tensor::empty({B, each, H, d}, dtype);
       const Tensor k = Tensor::empty({B, each, Hkv, d}, dtype);
-      const BlockwiseAttention kept = ring_attention(q, k, k, cp, order);
+      const FlashAttention kept = ring_attention(q, k, k, cp, order);
       if (both) ring_attention_backward(q, q, k, k, kept, cp, order);
     });
     (both ? out.backward : out.forward) = run.seconds();

@@ -31,8 +31,8 @@ TEST_CASE("outputs and gradients equal the single rank's, and bytes the formula"
   for (const int64_t Hkv : {8, 24}) {
     const Tensor q = random_tensor({B, T, H, d}, "q"), dout = random_tensor({B, T, H, d}, "dout");
     const Tensor k = random_tensor({B, T, Hkv, d}, "k"), v = random_tensor({B, T, Hkv, d}, "v");
-    const BlockwiseAttention whole = attention_blockwise(q, k, v);
-    const AttentionGradients expected = attention_blockwise_backward(dout, q, k, v, whole);
+    const FlashAttention whole = flash_attention(q, k, v);
+    const AttentionGradients expected = flash_attention_backward(dout, q, k, v, whole);
     for (const int ranks : {1, 2, 4, 8})
       run_ranks(ranks, [&](Communicator& cp) {
         const auto mine = [&](const Tensor& t) { return context_shard(t, cp); };
@@ -63,8 +63,8 @@ TEST_CASE("bf16 is exchanged in 2 bytes per number, and gives the serial bits") 
   const Tensor q = random_tensor({B, T, H, d}, "q", DType::bf16),
                k = random_tensor({B, T, 8, d}, "k", DType::bf16),
                dout = random_tensor({B, T, H, d}, "dout", DType::bf16);
-  const BlockwiseAttention whole = attention_blockwise(q, k, k);
-  const AttentionGradients expected = attention_blockwise_backward(dout, q, k, k, whole);
+  const FlashAttention whole = flash_attention(q, k, k);
+  const AttentionGradients expected = flash_attention_backward(dout, q, k, k, whole);
   for (const int ranks : {2, 4})
     run_ranks(ranks, [&](Communicator& cp) {
       const auto mine = [&](const Tensor& t) { return context_shard(t, cp); };

@@ -17,9 +17,9 @@ TEST_CASE("operations take their FLOPs over the share of the peak that kernels r
   StepWalk walk = on_ideal_chip();
   walk.op({"linear", DType::f32, 100, 0, 0});
   CHECK(walk.time().computed == doctest::Approx(2).scale(0));
-  walk.op({"attention_blockwise", DType::f32, 100, 0, 0}, 3);
+  walk.op({"flash_attention", DType::f32, 100, 0, 0}, 3);
   CHECK(walk.time().computed == doctest::Approx(5).scale(0));
-  walk.op({"attention_blockwise_backward", DType::f32, 100, 0, 0});
+  walk.op({"flash_attention_backward", DType::f32, 100, 0, 0});
   CHECK(walk.take_time().computed == doctest::Approx(9).scale(0));
   CHECK(walk.time().seconds() == 0);
 }

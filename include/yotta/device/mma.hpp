@@ -40,11 +40,15 @@
 #endif
 
 // Before a loop over registers: an array whose index nvcc does not know at compile time would lie
-// in memory.
+// in memory. YOTTA_UNROLL_BY(n): n rounds at a time, where all of them would take too many
+// registers.
 #if defined(__CUDACC__)
-#define YOTTA_UNROLL _Pragma("unroll")
+#define YOTTA_PRAGMA(words) _Pragma(#words)
+#define YOTTA_UNROLL YOTTA_PRAGMA(unroll)
+#define YOTTA_UNROLL_BY(n) YOTTA_PRAGMA(unroll n)
 #else
 #define YOTTA_UNROLL
+#define YOTTA_UNROLL_BY(n)
 #endif
 
 namespace yotta {
@@ -150,6 +154,17 @@ struct Bf16Matrix {
 // Two bf16 in one register, `first` in the low half.
 __host__ __device__ inline uint32_t packed(uint32_t first, uint32_t second) {
   return first | second << 16;
+}
+
+// The same of two f32, which are rounded; on a GPU by one instruction.
+__device__ inline uint32_t rounded_pair(float first, float second) {
+#if defined(__CUDA_ARCH__)
+  uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+#else
+  return packed(bfloat16(first).bits, bfloat16(second).bits);
+#endif
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

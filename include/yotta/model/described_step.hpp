@@ -36,7 +36,7 @@ inline constexpr Efficiency h100_kernels = {798 / 989.4, 616 / 989.4, 561 / 989.
 
 // Of an operation, by its name.
 constexpr double reached(const Efficiency& efficiency, std::string_view op) {
-  if (!op.starts_with("attention")) return efficiency.matmul;
+  if (op.find("attention") == op.npos) return efficiency.matmul;
   return op.ends_with("backward") ? efficiency.attention_backward : efficiency.attention;
 }
 

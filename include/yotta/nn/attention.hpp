@@ -7,7 +7,7 @@
 //     for each head of each sequence                       [ x x x x ]   thrown away
 //
 // This `plain` form keeps P of every head for the backward pass: B H T^2 numbers, at T = 8192 and
-// 32 heads 8 GiB per sequence and layer. attention_blockwise.hpp computes the same without it.
+// 32 heads 8 GiB per sequence and layer. flash_attention.hpp computes the same without it.
 // Plain is the reference, and the one with dropout on P. With bf16 inputs S and softmax are f32, P
 // is kept in bf16, and o, dq, dk and dv are summed in f32 and rounded once.
 //
@@ -28,7 +28,7 @@ namespace yotta {
 
 // The two ways to compute attention, which give the same numbers.
 //     plain       this file: keeps the T x T probabilities of every head for the backward pass
-//     blockwise   attention_blockwise.hpp: computes them again, tile by tile, for a few more FLOPs
+//     blockwise   flash_attention.hpp: computes them again, tile by tile, for a few more FLOPs
 enum class AttentionKind : uint8_t { plain, blockwise };
 constexpr const char* name(AttentionKind kind) {
   return kind == AttentionKind::plain ? "plain" : "blockwise";

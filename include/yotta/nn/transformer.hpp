@@ -54,10 +54,10 @@
 #include <cmath>
 
 #include "yotta/nn/activations.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/embedding.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/norm_layer.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/nn/transformer_config.hpp"
@@ -165,16 +165,16 @@ class PlainCore : public AttentionCore {
 class BlockwiseCore : public AttentionCore {
  public:
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
-    return keep(q, k, v, attention_blockwise(q, k, v), saved);
+    return keep(q, k, v, flash_attention(q, k, v), saved);
   }
   AttentionGradients backward(const Tensor& dout, Saved& saved) override {
     const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
-    return attention_blockwise_backward(dout, q, k, v, take(saved));
+    return flash_attention_backward(dout, q, k, v, take(saved));
   }
 
  protected:
-  static Tensor keep(const Tensor& q, const Tensor& k, const Tensor& v,
-                     const BlockwiseAttention& out, Saved& saved) {
+  static Tensor keep(const Tensor& q, const Tensor& k, const Tensor& v, const FlashAttention& out,
+                     Saved& saved) {
     saved.keep("q", q);
     saved.keep("k", k);
     saved.keep("v", v);
@@ -182,7 +182,7 @@ class BlockwiseCore : public AttentionCore {
     saved.keep("log_sum_exp", out.log_sum_exp);
     return out.o;
   }
-  static BlockwiseAttention take(Saved& saved) {
+  static FlashAttention take(Saved& saved) {
     Tensor o = saved.take("o");
     return {std::move(o), saved.take("log_sum_exp")};
   }

@@ -19,9 +19,8 @@
 //     1        own queries x rank 1's     rank 1's ─> rank 3,  rank 0's arrive
 //     2, 3     ... x rank 0's, rank 3's   (in the last step nothing is sent)
 //
-// Each part's keys give a part of softmax's sum: o_a, with L_a = log(sum of e^score). To merge two:
-//     L = log(e^L_a + e^L_b)        o = e^(L_a - L) o_a + e^(L_b - L) o_b
-// which is exact. A part that saw nothing has L = -infinity and weighs nothing.
+// Each part's keys give a part of softmax's sum: o_a, with L_a = log(sum of e^score). merge() of
+// nn/flash_attention.hpp puts two together, exactly.
 //
 // Backward: with the final L every probability is final, e^(score - L), whichever step computes it;
 // so nothing is merged, and the parts' gradients add up. dq stays with its queries. k and v go
@@ -54,12 +53,10 @@
 #pragma once
 
 #include <array>
-#include <limits>
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
-#include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/elementwise.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/narrow.hpp"
 
 namespace yotta {
@@ -137,67 +134,15 @@ inline Hop start_hop(const Pair& out, const Ring& ring, int tag, Where where) {
   return hop;
 }
 
-// What two parts of one query's sum weigh in the whole, and the whole's log-sum-exp.
-template <class Real>
-struct MergeWeights {
-  Real first = 0, second = 0, log_sum_exp = 0;
-};
-template <class Real>
-YOTTA_HOST_DEVICE MergeWeights<Real> merge_weights(Real first, Real second) {
-  const Real most = std::max(first, second);
-  if (most == -std::numeric_limits<Real>::infinity()) return {0, 0, most};  // neither saw a key
-  const Real a = std::exp(first - most), b = std::exp(second - most);
-  return {a / (a + b), b / (a + b), most + std::log(a + b)};
-}
-
-// merge() of one row: one query of one head, in L's order (sequence, head, token). `team` is one
-// thread of a CPU or one warp of a GPU; `count`: so many numbers at once (nn/cpu/body.hpp).
-template <class Real>
-struct MergeRow {
-  int64_t n, H, d;
-  Real *o, *L;                  // (B, n, H, d), (B, H, n): the sum
-  const Real *part_o, *part_L;  // what is merged
-  template <class Team>
-  YOTTA_BODY void operator()(int64_t i, Team team) const {
-    const int64_t b = i / (H * n), h = i / n % H, t = i % n, row = ((b * n + t) * H + h) * d;
-    const MergeWeights<Real> w = merge_weights(L[i], part_L[i]);
-    team.each(d, [&](int64_t c, auto count) {
-      Real* const to = o + row + c;
-      store(to, w.first * load(to, count) + w.second * load(part_o + row + c, count), count);
-    });
-    team.meet();  // all have read L
-    team.once([&] { L[i] = w.log_sum_exp; });
-  }
-};
-
-// Merges one more part of the same queries into sum, in place: o (B, n, H, d) and L (B, H, n) of
-// both. An undefined sum takes over the part's storage.
-inline void merge(BlockwiseAttention& sum, const BlockwiseAttention& part,
-                  Where where = Where::current()) {
-  if (!sum.o.defined()) return void(sum = part);
-  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
-  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
-                rows = part.log_sum_exp.numel();
-  charge(attention_merge_cost(sum.o.dtype(), rows, d));
-  const Device device = sum.o.device();
-  if (device == Device::meta) return;
-  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
-    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
-    const MergeRow<Real> body{
-        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
-    run_rows<Real>("attention_merge", device, rows, d, body, where);
-  });
-}
-
 // ---- forward -----------------------------------------------------------------------------------
 
 // One o (B, n, H, d) and L (B, H, n) for each of this rank's chunks; f32 for bf16 inputs. q, k and
 // v as in ring_attention. Step 0 comes first, so every query has seen itself before anything is
 // merged.
-inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const Tensor& k,
-                                                          const Tensor& v, const Ring& ring,
-                                                          Where where) {
-  std::vector<BlockwiseAttention> sums(static_cast<size_t>(ring.chunks()));
+inline std::vector<FlashAttention> attention_by_chunk(const Tensor& q, const Tensor& k,
+                                                      const Tensor& v, const Ring& ring,
+                                                      Where where) {
+  std::vector<FlashAttention> sums(static_cast<size_t>(ring.chunks()));
   Pair here = {k, v};
   for (int step = 0; step < ring.ranks; ++step) {
     const bool last = step + 1 == ring.ranks;
@@ -216,13 +161,12 @@ inline std::vector<BlockwiseAttention> attention_by_chunk(const Tensor& q, const
 
 // o (B, T/cp, H, d) and L (B, H, T/cp) of this rank's queries over the whole sequence's keys;
 // q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d).
-inline BlockwiseAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                         const Communicator& cp,
-                                         ChunkOrder order = ChunkOrder::zigzag,
-                                         Where where = Where::current()) {
+inline FlashAttention ring_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const Communicator& cp, ChunkOrder order = ChunkOrder::zigzag,
+                                     Where where = Where::current()) {
   const Ring ring = make_ring(cp, q.dim(1), order, where);
   std::vector<Tensor> o, L;
-  for (BlockwiseAttention& each : attention_by_chunk(q, k, v, ring, where)) {
+  for (FlashAttention& each : attention_by_chunk(q, k, v, ring, where)) {
     o.push_back(std::move(each.o));
     L.push_back(std::move(each.log_sum_exp));
   }
@@ -239,7 +183,7 @@ inline void add_pair(Pair& sum, const Pair& part) {
 // dq, dk, dv of this rank's part from dout (B, T/cp, H, d) and what the forward pass returned.
 inline AttentionGradients ring_attention_backward(const Tensor& dout, const Tensor& q,
                                                   const Tensor& k, const Tensor& v,
-                                                  const BlockwiseAttention& saved,
+                                                  const FlashAttention& saved,
                                                   const Communicator& cp,
                                                   ChunkOrder order = ChunkOrder::zigzag,
                                                   Where where = Where::current()) {

@@ -26,7 +26,7 @@
 #pragma once
 
 #include "yotta/comm/communicator.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/narrow.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 
@@ -78,8 +78,8 @@ inline Tensor to_tokens(const Tensor& x, const Communicator& cp,
 
 // What the backward pass needs: q, k, v of this rank's heads, whole sequences, and attention's own.
 struct UlyssesSaved {
-  Tensor q, k, v;                // (B, T, H/cp, d), (B, T, Hkv/cp, d) twice
-  BlockwiseAttention attention;  // o (B, T, H/cp, d), L (B, H/cp, T)
+  Tensor q, k, v;            // (B, T, H/cp, d), (B, T, Hkv/cp, d) twice
+  FlashAttention attention;  // o (B, T, H/cp, d), L (B, H/cp, T)
 };
 
 // o (B, T/cp, H, d) of q (B, T/cp, H, d), k and v (B, T/cp, Hkv, d); fills `saved`.
@@ -91,7 +91,7 @@ inline Tensor ulysses_attention(const Tensor& q, const Tensor& k, const Tensor& 
            to_heads(k, cp, order, where),
            to_heads(v, cp, order, where),
            {}};
-  saved.attention = attention_blockwise(saved.q, saved.k, saved.v, where);
+  saved.attention = flash_attention(saved.q, saved.k, saved.v, where);
   return to_tokens(saved.attention.o, cp, order, where);
 }
 
@@ -100,8 +100,8 @@ inline AttentionGradients ulysses_attention_backward(const Tensor& dout, const U
                                                      const Communicator& cp,
                                                      ChunkOrder order = ChunkOrder::zigzag,
                                                      Where where = Where::current()) {
-  const AttentionGradients d = attention_blockwise_backward(
-      to_heads(dout, cp, order, where), saved.q, saved.k, saved.v, saved.attention, where);
+  const AttentionGradients d = flash_attention_backward(to_heads(dout, cp, order, where), saved.q,
+                                                        saved.k, saved.v, saved.attention, where);
   return {to_tokens(d.dq, cp, order, where), to_tokens(d.dk, cp, order, where),
           to_tokens(d.dv, cp, order, where)};
 }

@@ -138,7 +138,7 @@ inline std::string waterfall_text(const Waterfall& waterfall) {
 // By an operation's name. All other operations read and write more than they compute.
 inline bool is_matrix_product(std::string_view op) {
   return op.starts_with("linear") || op.starts_with("grouped_linear") || op.starts_with("matmul") ||
-         (op.starts_with("attention") && op != "attention_merge");
+         (op.find("attention") != op.npos && op != "attention_merge");
 }
 
 namespace detail {

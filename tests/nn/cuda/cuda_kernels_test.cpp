@@ -6,10 +6,10 @@
 #include "yotta/device/cuda/strided_matmul.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/adamw.hpp"
-#include "yotta/nn/attention_blockwise.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/embedding.hpp"
+#include "yotta/nn/flash_attention.hpp"
 #include "yotta/nn/grad_clip.hpp"
 #include "yotta/nn/linear_ops.hpp"
 #include "yotta/nn/narrow.hpp"
@@ -184,15 +184,15 @@ TEST_CASE_TEMPLATE("attention on cuda: both kinds, shared keys, dropout, blocks"
       const AttentionGradients d = attention_plain_backward(x[3], x[0], x[1], x[2], out, p);
       all.insert(all.end(), {out.o, out.probabilities, d.dq, d.dk, d.dv});
     }
-    const BlockwiseAttention out = attention_blockwise(x[0], x[1], x[2]);
-    const AttentionGradients d = attention_blockwise_backward(x[3], x[0], x[1], x[2], out);
+    const FlashAttention out = flash_attention(x[0], x[1], x[2]);
+    const AttentionGradients d = flash_attention_backward(x[3], x[0], x[1], x[2], out);
     all.insert(all.end(), {out.o, out.log_sum_exp, d.dq, d.dk, d.dv});
     return all;
   });
   for (const AttentionBlock& block : {AttentionBlock{3, 1, 4, 2}, {2, 3, 4, -2}, {0, 0, 0, 0}})
     check_alike(in, [&](Tensors& x) {
-      const BlockwiseAttention part = attention_block(x[0], x[1], x[2], block);
-      const BlockwiseAttention whole = attention_blockwise(x[0], x[1], x[2]);
+      const FlashAttention part = attention_block(x[0], x[1], x[2], block);
+      const FlashAttention whole = flash_attention(x[0], x[1], x[2]);
       const DType sums = computed(x[0].dtype());
       AttentionGradients d{x[0].to(sums), x[1].to(sums), x[2].to(sums)};
       attention_block_backward(x[3], x[0], x[1], x[2], whole, block, d);

@@ -52,14 +52,14 @@ TEST_CASE("parts of attention are merged on cuda, those that saw nothing too") {
   for (const DType dtype : {DType::f32, DType::f64})
     check_on_ranks(1, dtype, [&](Communicator&, Device device) {
       const auto part = [&](const char* name) {
-        BlockwiseAttention made{cuda_values({2, 3, 2, 35}, name, dtype),
-                                cuda_values({2, 2, 3}, name, dtype)};
+        FlashAttention made{cuda_values({2, 3, 2, 35}, name, dtype),
+                            cuda_values({2, 2, 3}, name, dtype)};
         made.log_sum_exp.rows(0, 1).zero();
         return made;
       };
-      BlockwiseAttention sum = part("a"), other = part("b");
+      FlashAttention sum = part("a"), other = part("b");
       const double nothing = -std::numeric_limits<double>::infinity();
-      for (BlockwiseAttention* each : {&sum, &other}) {
+      for (FlashAttention* each : {&sum, &other}) {
         Tensor none = Tensor::full({1, 2, 3}, nothing, dtype);
         each->log_sum_exp.rows(each == &sum ? 0 : 1, each == &sum ? 1 : 2).copy_from(none);
       }
@@ -107,7 +107,7 @@ TEST_CASE("attention over a sequence on several ranks on cuda: the ring, and Uly
       return context_shard(cuda_values({1, 8, 2, 3}, name, DType::f64), cp).to(device);
     };
     const Tensor q = own("q"), k = own("k"), v = own("v"), dout = own("dout");
-    const BlockwiseAttention ring = ring_attention(q, k, v, cp);
+    const FlashAttention ring = ring_attention(q, k, v, cp);
     const AttentionGradients d = ring_attention_backward(dout, q, k, v, ring, cp);
     UlyssesSaved saved;
     const Tensor o = ulysses_attention(q, k, v, cp, saved);

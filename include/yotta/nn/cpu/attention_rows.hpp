@@ -1,5 +1,5 @@
 // Causal attention on a GPU, one row at a time: the bodies of the kernels behind attention.hpp and
-// attention_blockwise.hpp.
+// flash_attention.hpp.
 //
 //     a query's row (forward, dq)              a key's row (dk, dv)
 //     keys ->                                  queries that see key j
@@ -11,7 +11,7 @@
 // The 32 lanes of a warp share the d numbers of a head: a score is a sum over them. Every number of
 // the result is summed by one warp in one order, without atomics, so that two runs agree to the
 // bit. The formulas are those of the two headers; lesson 07 has tiles in shared memory, which read
-// each key once for many queries. The CPU computes tiles instead (attention_tiles.hpp); the tests
+// each key once for many queries. The CPU computes tiles instead (flash_attention.hpp); the tests
 // compare both.
 //
 // With bf16 inputs o, dq, dk and dv are f32 sums, which the op rounds.

@@ -1,13 +1,16 @@
-// The bodies of nn/attention_blockwise.hpp.
+// The bodies of nn/flash_attention.hpp.
 #pragma once
 
-#include "yotta/nn/attention_blockwise.hpp"
+#include "yotta/nn/flash_attention.hpp"
 
-#include "yotta/nn/cpu/attention_tiles.hpp"
+#include "yotta/nn/cpu/attention_rows.hpp"
 
 namespace yotta {
 
 namespace detail {
+
+// Queries of one head that a thread takes at once; for them it copies all keys of the head.
+inline constexpr int64_t flash_part = 2048;
 
 // The block's own sizes, or an error.
 inline AttentionSizes block_sizes(const char* operation, AttentionSizes s,
@@ -21,8 +24,8 @@ inline AttentionSizes block_sizes(const char* operation, AttentionSizes s,
 }
 
 inline void expect_sums(const char* what, const Tensor& sums, const Tensor& x, Where where) {
-  expect_shape("attention_blockwise_backward", what, sums, x.shape(), where);
-  expect_dtype("attention_blockwise_backward", what, sums, computed(x.dtype()), where);
+  expect_shape("flash_attention_backward", what, sums, x.shape(), where);
+  expect_dtype("flash_attention_backward", what, sums, computed(x.dtype()), where);
 }
 
 // On Device::cuda: one warp per query, and backward also one per key. `s`: sizes of the whole.
@@ -32,7 +35,7 @@ inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock
 
 inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
                            const AttentionSizes& s, const AttentionBlock& block,
-                           BlockwiseAttention& out, Where where) {
+                           FlashAttention& out, Where where) {
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
@@ -42,13 +45,13 @@ inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
                                     of(v),
                                     out.o.address<Real>(Device::cuda),
                                     out.log_sum_exp.address<Real>(Device::cuda)};
-    run_kernel("attention_blockwise", body, s.B * s.H * block.length, where);
+    run_kernel("flash_attention", body, s.B * s.H * block.length, where);
   });
 }
 
 inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
                                     const Tensor& v, const AttentionSizes& s,
-                                    const BlockwiseAttention& saved, const AttentionBlock& block,
+                                    const FlashAttention& saved, const AttentionBlock& block,
                                     AttentionGradients& d, Where where) {
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
@@ -59,24 +62,24 @@ inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const T
     Real *dQ = d.dq.address<Real>(Device::cuda, where),
          *dK = d.dk.address<Real>(Device::cuda, where);
     Real* dV = d.dv.address<Real>(Device::cuda, where);
-    run_kernel("attention_blockwise_backward", BlockwiseQueryGradient<Number>{all, dQ},
+    run_kernel("flash_attention_backward", BlockwiseQueryGradient<Number>{all, dQ},
                s.B * s.H * block.length, where);
-    run_kernel("attention_blockwise_backward", BlockwiseKeyGradient<Number>{all, dK, dV},
+    run_kernel("flash_attention_backward", BlockwiseKeyGradient<Number>{all, dK, dV},
                s.B * s.Hkv * block.length, where);
   });
 }
 
 }  // namespace detail
 
-YOTTA_INLINE BlockwiseAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                const AttentionBlock& block, Where where) {
-  const char* operation = "attention_blockwise";
+YOTTA_INLINE FlashAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const AttentionBlock& block, Where where) {
+  const char* operation = "flash_attention";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
   const AttentionSizes n = detail::block_sizes(operation, s, block, where);
   charge(attention_block_cost(q.dtype(), n, twice_seen(block)));
   const DType type = computed(q.dtype());
-  BlockwiseAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, type, where),
-                         empty_beside(q, {n.B, n.H, n.T}, type, where)};
+  FlashAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, type, where),
+                     empty_beside(q, {n.B, n.H, n.T}, type, where)};
   if (q.device() == Device::meta) return out;
   if (q.device() == Device::cuda) {
     detail::blockwise_rows(q, k, v, s, block, out, where);
@@ -86,29 +89,31 @@ YOTTA_INLINE BlockwiseAttention attention_block(const Tensor& q, const Tensor& k
     using Real = Computed<Number>;
     const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
     Real *O = out.o.data<Real>(), *L = out.log_sum_exp.data<Real>();
-    parallel_for(s.B * s.H, 1, [&](int64_t begin, int64_t end) {
-      const PackBuffer<Real> scores(detail::attention_BQ * detail::attention_BK);
+    const int64_t parts = ceil_div(n.T, detail::flash_part);
+    parallel_for(s.B * s.H * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
-        const detail::BlockwiseHead<Number> head{
-            detail::rows_of(detail::head_of(Q, s, s.H, b, h), block.query, block.query + n.T),
-            detail::rows_of(detail::head_of(K, s, s.Hkv, b, shared), block.key, block.key + n.T),
-            detail::rows_of(detail::head_of(V, s, s.Hkv, b, shared), block.key, block.key + n.T),
-            detail::head_of(O, n, s.H, b, h),
-            L + i * n.T,
-            block.ahead};
-        for (int64_t t = 0; t < n.T; t += detail::attention_BQ)
-          detail::blockwise_tile(head, t, std::min(t + detail::attention_BQ, n.T), scores.data());
+        const int64_t head = i / parts, b = head / s.H, h = head % s.H, shared = h / s.group();
+        const auto keys = [&](const Number* all) {
+          return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), block.key,
+                                 block.key + n.T);
+        };
+        const int64_t first = i % parts * detail::flash_part;
+        flash_forward(
+            FlashHead<Number>{
+                detail::rows_of(detail::head_of(Q, s, s.H, b, h), block.query, block.query + n.T),
+                keys(K), keys(V), detail::head_of(O, n, s.H, b, h), L + head * n.T},
+            first, std::min(first + detail::flash_part, n.T), CausalMask{n.T, block.ahead},
+            SameScore{});
       }
     });
   });
   return out;
 }
 
-YOTTA_INLINE BlockwiseAttention attention_blockwise(const Tensor& q, const Tensor& k,
-                                                    const Tensor& v, Where where) {
-  const AttentionSizes s = attention_sizes("attention_blockwise", q, k, v, where);
-  const BlockwiseAttention sums = attention_block(q, k, v, {.length = s.T}, where);
+YOTTA_INLINE FlashAttention flash_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                            Where where) {
+  const AttentionSizes s = attention_sizes("flash_attention", q, k, v, where);
+  const FlashAttention sums = attention_block(q, k, v, {.length = s.T}, where);
   return {as_type(sums.o, q.dtype()), sums.log_sum_exp};
 }
 
@@ -119,10 +124,10 @@ YOTTA_INLINE Tensor zero_sums(const Tensor& x, Where where) {
 }
 
 YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                           const Tensor& v, const BlockwiseAttention& saved,
+                                           const Tensor& v, const FlashAttention& saved,
                                            const AttentionBlock& block, AttentionGradients& d,
                                            Where where) {
-  const char* operation = "attention_blockwise_backward";
+  const char* operation = "flash_attention_backward";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
   const AttentionSizes n = detail::block_sizes(operation, s, block, where);
   expect_same(operation, "dout", dout, "q", q, where);
@@ -142,8 +147,6 @@ YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, 
     const Real* L = saved.log_sum_exp.data<Real>(where);
     Real *dQ = d.dq.data<Real>(where), *dK = d.dk.data<Real>(where), *dV = d.dv.data<Real>(where);
     parallel_for(s.B * s.Hkv, 1, [&](int64_t begin, int64_t end) {
-      constexpr int64_t tile = detail::attention_BQ * detail::attention_BK;
-      const PackBuffer<Real> scratch(2 * tile + n.T);
       for (int64_t i = begin * s.group(); i < end * s.group(); ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
         const auto queries = [&](auto* all) {
@@ -154,23 +157,38 @@ YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, 
           return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), block.key,
                                  block.key + n.T);
         };
-        detail::blockwise_backward_head<Number, Real>(
-            {queries(Q), keys(K), keys(V), queries(O), queries(dO), L + i * s.T + block.query,
-             queries(dQ), keys(dK), keys(dV), scratch.data() + 2 * tile, block.ahead},
-            scratch.data(), scratch.data() + tile);
+        flash_backward(
+            FlashBackwardHead<Number>{queries(Q), keys(K), keys(V), queries(O), queries(dO),
+                                      L + i * s.T + block.query, queries(dQ), keys(dK), keys(dV)},
+            CausalMask{n.T, block.ahead}, SameScore{});
       }
     });
   });
 }
 
-YOTTA_INLINE AttentionGradients attention_blockwise_backward(const Tensor& dout, const Tensor& q,
-                                                             const Tensor& k, const Tensor& v,
-                                                             const BlockwiseAttention& saved,
-                                                             Where where) {
-  const AttentionSizes s = attention_sizes("attention_blockwise_backward", q, k, v, where);
+YOTTA_INLINE AttentionGradients flash_attention_backward(const Tensor& dout, const Tensor& q,
+                                                         const Tensor& k, const Tensor& v,
+                                                         const FlashAttention& saved, Where where) {
+  const AttentionSizes s = attention_sizes("flash_attention_backward", q, k, v, where);
   AttentionGradients d{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   attention_block_backward(dout, q, k, v, saved, {.length = s.T}, d, where);
   return rounded(std::move(d), q.dtype());
+}
+
+YOTTA_INLINE void merge(FlashAttention& sum, const FlashAttention& part, Where where) {
+  if (!sum.o.defined()) return void(sum = part);
+  expect_same("merge", "o", sum.o, "the part's o", part.o, where);
+  const int64_t n = sum.o.dim(1), H = sum.o.dim(2), d = sum.o.dim(3),
+                rows = part.log_sum_exp.numel();
+  charge(attention_merge_cost(sum.o.dtype(), rows, d));
+  const Device device = sum.o.device();
+  if (device == Device::meta) return;
+  visit_real(sum.o.dtype(), where, [&]<class Real>(Type<Real>) {
+    const auto at = [&](auto& x) { return x.template address<Real>(device, where); };
+    const MergeRow<Real> body{
+        n, H, d, at(sum.o), at(sum.log_sum_exp), at(part.o), at(part.log_sum_exp)};
+    run_rows<Real>("attention_merge", device, rows, d, body, where);
+  });
 }
 
 }  // namespace yotta

@@ -1,0 +1,60 @@
+// What the graded cases of exercise 07 call. adapter.cpp fills it with one solution.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "yotta/core/exercise.hpp"
+#include "yotta/nn/attention.hpp"
+#include "yotta/nn/cpu/tile_matmul.hpp"
+#include "yotta/nn/softmax.hpp"
+
+namespace exercise {
+
+using Matrix = yotta::MatrixView<const double>;
+using MatrixOut = yotta::MatrixView<double>;
+
+struct Sums {
+  double m = -std::numeric_limits<double>::infinity(), l = 0;
+};
+struct Weights {
+  double first, second, log_sum_exp;
+};
+struct Run {
+  int64_t j, n;
+  bool whole;
+};
+
+// A causal mask of the cases' own, which counts how often it is asked for one key.
+struct CountingMask {
+  int64_t keys, ahead = 0;
+  int64_t* asked = nullptr;
+
+  int64_t queries() const { return yotta::flash_BQ; }
+  bool operator()(int64_t t, int64_t j) const {
+    if (asked != nullptr) ++*asked;
+    return j <= t + ahead;
+  }
+  template <class Visit>
+  void runs(int64_t begin, int64_t end, Visit&& visit) const {
+    const int64_t seen = end + ahead < 0 ? 0 : std::min(end + ahead, keys);
+    for (int64_t j = 0, n = 0; j < seen; j += n) {
+      n = std::min((j / yotta::flash_BK + 1) * yotta::flash_BK, seen) - j;
+      visit(j, n, j + n <= begin + ahead + 1);
+    }
+  }
+};
+
+struct Solution {
+  void (*online_row)(double* scores, int64_t n, double factor, Sums& sums, double* o, int64_t d);
+  Weights (*merge_weights)(double first, double second);
+  std::vector<Run> (*runs)(int64_t keys, int64_t ahead, int64_t begin, int64_t end);
+  void (*forward)(Matrix q, Matrix k, Matrix v, MatrixOut o, double* L, int64_t first, int64_t last,
+                  const CountingMask& mask);
+  void (*backward_row)(double* scores, double* dP, int64_t t, int64_t n, double factor, double L,
+                       double D, const CountingMask& mask);
+};
+extern const Solution solution;
+
+}  // namespace exercise

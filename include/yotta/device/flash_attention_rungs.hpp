@@ -1,0 +1,169 @@
+// How the kernels of flash attention are launched, rung by rung.
+//
+// d is a number in an AttentionShape and a type's constant in a kernel: with_head_size() goes from
+// one to the other.
+//     run_unfused_attention     three kernels; s has room for B H Tq Tk scores
+//     run_online_attention      a warp for each query
+//     run_flash_tile            FlashAttention; l has room for B H Tq sums
+//     run_flash_attention       FlashAttention-2 on tensor cores
+//     run_flash_decoding        the same, keys split over blocks, heads of a group in one tile
+//     run_flash_backward        dq, dk and dv, dq by atomics or in a fixed order
+// Contract: d is 32, 64 or 128, others are refused.
+#pragma once
+
+#include "yotta/device/device_memory.hpp"
+#include "yotta/device/flash_attention_backward.hpp"
+#include "yotta/device/flash_attention_decoding.hpp"
+#include "yotta/device/flash_attention_tile.hpp"
+#include "yotta/device/flash_attention_unfused.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+
+// Where a kernel finds its numbers: q and o (B, Tq, H, d), k and v (B, Tk, Hkv, d), L (B, H, Tq).
+template <class T, class Out = T>
+struct AttentionArrays {
+  const T *q, *k, *v;
+  Out* o;
+  float* L;
+};
+
+// run<d>() for the d of the shape.
+template <class Run>
+void with_head_size(const AttentionShape& shape, Run run, Where where = Where::current()) {
+  if (shape.d == 32) return run.template operator()<32>();
+  if (shape.d == 64) return run.template operator()<64>();
+  if (shape.d == 128) return run.template operator()<128>();
+  fail(where, "a head has {} numbers; the kernels are made for 32, 64 and 128", shape.d);
+}
+
+constexpr unsigned attention_blocks(int64_t size, int64_t each) {
+  return static_cast<unsigned>(tiles_along(size, each));
+}
+
+inline void run_unfused_attention(const AttentionArrays<float>& x, float* s,
+                                  const AttentionShape& shape, cudaStream_t stream = nullptr) {
+  constexpr int tile = 32;
+  const auto heads = static_cast<unsigned>(shape.B * shape.H);
+  const unsigned queries = attention_blocks(shape.Tq, tile);
+  launch(attention_scores<tile>, {attention_blocks(shape.Tk, tile), queries, heads}, {tile, tile},
+         0, stream, x.q, x.k, s, shape);
+  launch(attention_softmax<4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, s, x.L,
+         shape);
+  launch(attention_values<tile>, {attention_blocks(shape.d, tile), queries, heads}, {tile, tile}, 0,
+         stream, s, x.v, x.o, shape);
+}
+
+inline void run_online_attention(const AttentionArrays<float>& x, const AttentionShape& shape,
+                                 cudaStream_t stream = nullptr) {
+  with_head_size(shape, [&]<int d>() {
+    launch(attention_online<d, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, x.q,
+           x.k, x.v, x.o, x.L, shape);
+  });
+}
+
+template <class T>
+void run_flash_tile(const AttentionArrays<float>& x, float* l, const AttentionShape& shape,
+                    cudaStream_t stream = nullptr) {
+  launch(flash_attention_tile<T>, static_cast<unsigned>(shape.B * shape.H), T::threads,
+         sizeof(float) * T::numbers, stream, x.q, x.k, x.v, x.o, x.L, l, shape);
+}
+
+// One block for each tile of queries of each head.
+template <class T, class Out, class Mask, class ScoreMod, class Keys>
+void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
+                         const Mask& mask, const ScoreMod& mod, const Keys& keys,
+                         cudaStream_t stream = nullptr) {
+  launch(flash_attention<T, false, Out, Mask, ScoreMod, Keys>,
+         {attention_blocks(shape.Tq, T::BQ), static_cast<unsigned>(shape.B * shape.H)}, T::threads,
+         T::shared_bytes, stream, x.q, x.k, x.v, x.o, x.L, shape, mask, mod, keys);
+}
+
+// run(mask) with the mask that the shape asks for.
+template <class T, class Run>
+void with_mask(const AttentionShape& shape, Run run) {
+  const auto tiles = static_cast<int>(tiles_along(shape.Tk, T::BK));
+  if (shape.causal)
+    run(CausalKeys{tiles, T::BK, shape.Tk - shape.Tq});
+  else
+    run(AllKeys{tiles});
+}
+
+template <class T, class Out>
+void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
+                         cudaStream_t stream = nullptr) {
+  with_mask<T>(shape, [&](const auto& mask) {
+    run_flash_attention<T>(x, shape, mask, ScoreAsIs{}, KeyRows{shape}, stream);
+  });
+}
+
+// `splits` blocks for each tile of queries; partial has `splits` o and L, in f32.
+template <class T, class Out>
+void run_flash_decoding(const AttentionArrays<bfloat16, Out>& x, float* partial_o, float* partial_L,
+                        int splits, const AttentionShape& shape, cudaStream_t stream = nullptr) {
+  with_mask<T>(shape, [&]<class Mask>(const Mask& mask) {
+    launch(flash_attention<T, true, float, Mask, ScoreAsIs, KeyRows>,
+           {attention_blocks(int64_t{shape.Tq} * shape.group(), T::BQ),
+            static_cast<unsigned>(shape.B * shape.Hkv), static_cast<unsigned>(splits)},
+           T::threads, T::shared_bytes, stream, x.q, x.k, x.v, partial_o, partial_L, shape, mask,
+           ScoreAsIs{}, KeyRows{shape});
+  });
+  launch(merge_splits<Out, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, partial_o,
+         partial_L, splits, x.o, x.L, shape);
+}
+
+// Where the backward pass finds its numbers: q, o, dout and dq (B, Tq, H, d), k, v, dk and dv
+// (B, Tk, Hkv, d), L and D (B, H, Tq).
+template <class Out>
+struct AttentionGradientArrays {
+  const bfloat16 *q, *k, *v;
+  const Out* o;
+  const bfloat16* dout;
+  const float* L;
+  float *D, *dq, *dk, *dv;
+};
+
+// How dq is summed. In the order in which blocks come its last bits differ from run to run.
+enum class SumOrder { as_blocks_come, fixed };
+
+// by_key and by_query are one mask, seen from the keys and from the queries.
+template <class T, class Out, class Queries, class Keys, class ScoreMod>
+void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
+                        SumOrder order, const Queries& by_key, const Keys& by_query,
+                        const ScoreMod& mod, cudaStream_t stream = nullptr) {
+  const auto blocks = [&](int length, int heads) {
+    return Grid(attention_blocks(length, T::side), static_cast<unsigned>(shape.B * heads));
+  };
+  launch(rows_of_dout_o<Out, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, x.dout,
+         x.o, x.D, shape);
+  const auto run_keys = [&](auto kernel) {
+    launch(kernel, blocks(shape.Tk, shape.Hkv), T::threads, T::shared_bytes, stream, x.q, x.k, x.v,
+           x.dout, x.L, x.D, x.dq, x.dk, x.dv, shape, by_key, mod);
+  };
+  if (order == SumOrder::as_blocks_come) {
+    const auto bytes = static_cast<size_t>(shape.query_numbers()) * sizeof(float);
+    check_cuda(cudaMemsetAsync(x.dq, 0, bytes, stream));
+    run_keys(flash_backward_keys<T, true, Queries, ScoreMod>);
+  } else {
+    run_keys(flash_backward_keys<T, false, Queries, ScoreMod>);
+    launch(flash_backward_queries<T, Keys, ScoreMod>, blocks(shape.Tq, shape.H), T::threads,
+           T::shared_bytes, stream, x.q, x.k, x.v, x.dout, x.L, x.D, x.dq, shape, by_query, mod);
+  }
+}
+
+template <class T, class Out>
+void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
+                        SumOrder order, cudaStream_t stream = nullptr) {
+  const auto query_tiles = static_cast<int>(tiles_along(shape.Tq, T::side));
+  const auto key_tiles = static_cast<int>(tiles_along(shape.Tk, T::side));
+  const int ahead = shape.Tk - shape.Tq;
+  if (shape.causal)
+    run_flash_backward<T>(x, shape, order, CausalQueries{query_tiles, T::side, ahead},
+                          CausalKeys{key_tiles, T::side, ahead}, ScoreAsIs{}, stream);
+  else
+    run_flash_backward<T>(x, shape, order, AllQueries{query_tiles}, AllKeys{key_tiles}, ScoreAsIs{},
+                          stream);
+}
+
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

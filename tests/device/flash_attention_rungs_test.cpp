@@ -1,0 +1,34 @@
+#include "yotta/device/flash_attention_rungs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+using namespace yotta;
+
+TEST_CASE("a head size without a kernel is refused") {
+  const AttentionArrays<float> none = {};
+  const AttentionShape shape = {.B = 1, .Tq = 8, .Tk = 8, .H = 1, .Hkv = 1, .d = 48};
+  CHECK_THROWS_WITH_AS(run_online_attention(none, shape),
+                       doctest::Contains("a head has 48 numbers; the kernels are made for 32, 64 "
+                                         "and 128"),
+                       std::runtime_error);
+}
+
+TEST_CASE("bytes fall as 1 / M in FlashAttention, and only three kernels have S in memory") {
+  constexpr AttentionShape shape = {.B = 1, .Tq = 4096, .Tk = 4096, .H = 1, .Hkv = 1, .d = 64};
+  const auto keys = [&](const MemoryTraffic& traffic) {
+    return static_cast<double>(traffic.bytes()) / (4.0 * 4096 * 64);  // times that Q is moved
+  };
+  CHECK(keys(unfused_attention_traffic(shape, 32)) ==
+        doctest::Approx(2 + 7 * 64 + 128 * 3.0).epsilon(0.01));
+  CHECK(keys(flash_tile_traffic<FlashTile<64, 32, 32, 128>>(shape)) ==
+        doctest::Approx(3 * 128.0).epsilon(0.05));
+  CHECK(keys(flash_tile_traffic<FlashTile<64, 64, 64, 128>>(shape)) ==
+        doctest::Approx(3 * 64.0).epsilon(0.05));
+  // Loops exchanged: K and V are read for each tile of queries, in bf16.
+  CHECK(keys(flash_attention_traffic<FlashWarps<64, 64, 64, 16>>(shape, 2)) ==
+        doctest::Approx(64 + 1).epsilon(0.05));
+  CHECK(keys(flash_attention_traffic<FlashWarps<64, 128, 64, 32>>(shape, 2)) ==
+        doctest::Approx(32 + 1).epsilon(0.05));
+}
