@@ -135,14 +135,14 @@ TEST_CASE("the syllabus has every lesson, each exercise after those it needs, an
     }
     CHECK(std::abs(week.hours - minutes / 60) < 0.051);
   }
-  CHECK(seen["## Fourteen weeks"].size() == known.size());
+  CHECK(seen["## Sixteen weeks"].size() == known.size());
 }
 
-TEST_CASE("in fourteen weeks an exercise comes after those that it needs") {
+TEST_CASE("in sixteen weeks an exercise comes after those that it needs") {
   std::set<std::string> done;
   const auto known = exercises();
   for (const Week& week : weeks()) {
-    if (week.path != "## Fourteen weeks") continue;
+    if (week.path != "## Sixteen weeks") continue;
     done.insert(week.exercises.begin(), week.exercises.end());
     for (const std::string& number : week.exercises)
       for (const std::string& needed : known.at(number).prerequisites) {
