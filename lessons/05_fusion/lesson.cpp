@@ -276,7 +276,7 @@ void collectives(Lesson& lesson) {
         return out;
       },
       {g, g, g, g});
-  const auto line = [&](const char* name, const Schedule& schedule) {
+  const auto line = [&](const char* name, const GraphSchedule& schedule) {
     std::string text;
     for (const Action& action : schedule) {
       const Op op = graph.node(action.nodes[0]).op;
@@ -286,7 +286,7 @@ void collectives(Lesson& lesson) {
     }
     lesson.say("{:<12}{}", name, text);
   };
-  const Schedule late = late_waits(graph, early_starts(graph, as_written(graph)));
+  const GraphSchedule late = late_waits(graph, early_starts(graph, as_written(graph)));
   line("as written", as_written(graph));
   line("late waits", late);
   line("buckets", bucketed(graph, late, 2 * 4 * 64));

@@ -51,7 +51,7 @@ struct Outcome {
   bool same_on_all = true;
 };
 
-Outcome train(const Graph& graph, const Schedule& schedule, int ranks) {
+Outcome train(const Graph& graph, const GraphSchedule& schedule, int ranks) {
   Outcome outcome;
   std::vector<std::vector<double>> weights(static_cast<size_t>(ranks));
   const std::vector<RankReport> reports = run_ranks(ranks, [&](Communicator& world) {
@@ -73,13 +73,13 @@ Outcome train(const Graph& graph, const Schedule& schedule, int ranks) {
   return outcome;
 }
 
-int count(const Schedule& schedule, Act act) {
+int count(const GraphSchedule& schedule, Act act) {
   int found = 0;
   for (const Action& each : schedule) found += each.act == act ? 1 : 0;
   return found;
 }
 
-Schedule overlapped(const Graph& graph) {
+GraphSchedule overlapped(const Graph& graph) {
   return late_waits(graph, early_starts(graph, as_written(graph)));
 }
 
@@ -87,7 +87,7 @@ Schedule overlapped(const Graph& graph) {
 
 TEST_CASE("an all_reduce starts when its gradient is there, and is waited for when it is used") {
   const Graph graph = training_step();
-  const Schedule late = overlapped(graph);
+  const GraphSchedule late = overlapped(graph);
   for (size_t i = 1; i < late.size(); ++i)
     if (late[i].act == Act::start) CHECK(reads_any(graph, late[i], late[i - 1].nodes));
   size_t last_start = 0, first_wait = late.size();
@@ -102,7 +102,7 @@ TEST_CASE("an all_reduce starts when its gradient is there, and is waited for wh
 
 TEST_CASE("small all_reduces share a bucket, up to its bytes") {
   const Graph graph = training_step();
-  const Schedule late = overlapped(graph);
+  const GraphSchedule late = overlapped(graph);
   const double one = 4 * width * width;
   CHECK(count(bucketed(graph, late, one), Act::start) == 3);
   CHECK(count(bucketed(graph, late, 2 * one), Act::start) == 2);
@@ -114,13 +114,13 @@ TEST_CASE("small all_reduces share a bucket, up to its bytes") {
 
 TEST_CASE("every schedule gives the same bits, with fewer messages and the same bytes") {
   const Graph graph = training_step();
-  const Schedule plain = as_written(graph), late = overlapped(graph);
+  const GraphSchedule plain = as_written(graph), late = overlapped(graph);
   for (const int ranks : {1, 2, 3, 4, 8}) {
     CAPTURE(ranks);
     const Outcome expected = train(graph, plain, ranks);
     CHECK(expected.same_on_all);
     for (const double bytes : {1.0, 300.0, 1e6}) {
-      const Schedule schedule = bucketed(graph, late, bytes);
+      const GraphSchedule schedule = bucketed(graph, late, bytes);
       const Outcome got = train(graph, schedule, ranks);
       CHECK(got.weights == expected.weights);
       CHECK(got.same_on_all);

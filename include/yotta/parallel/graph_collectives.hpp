@@ -33,11 +33,11 @@ struct Action {
   std::vector<int> nodes;  // run: one; start and wait: the all_reduces of a bucket
   bool operator==(const Action&) const = default;
 };
-using Schedule = std::vector<Action>;
+using GraphSchedule = std::vector<Action>;
 
 // As the function was written: each all_reduce is waited for where it stands.
-inline Schedule as_written(const Graph& graph) {
-  Schedule schedule;
+inline GraphSchedule as_written(const Graph& graph) {
+  GraphSchedule schedule;
   for (int n = 0; n < graph.size(); ++n) {
     if (graph.node(n).op == Op::input) continue;
     if (graph.node(n).op != Op::all_reduce) {
@@ -60,8 +60,8 @@ inline bool reads_any(const Graph& graph, const Action& action, const std::vecto
 }
 
 // Each all_reduce starts as soon as what it reads is there.
-inline Schedule early_starts(const Graph& graph, const Schedule& schedule) {
-  Schedule result, starts;
+inline GraphSchedule early_starts(const Graph& graph, const GraphSchedule& schedule) {
+  GraphSchedule result, starts;
   for (const Action& action : schedule)
     if (action.act == Act::start) starts.push_back(action);
   for (const Action& action : schedule) {
@@ -74,8 +74,8 @@ inline Schedule early_starts(const Graph& graph, const Schedule& schedule) {
 }
 
 // Each wait stands before the first action that reads its result, or at the end.
-inline Schedule late_waits(const Graph& graph, const Schedule& schedule) {
-  Schedule result;
+inline GraphSchedule late_waits(const Graph& graph, const GraphSchedule& schedule) {
+  GraphSchedule result;
   std::vector<Action> waits;  // put off so far
   for (const Action& action : schedule) {
     if (action.act == Act::wait) {
@@ -93,8 +93,8 @@ inline Schedule late_waits(const Graph& graph, const Schedule& schedule) {
 }
 
 // Joins all_reduces until a bucket has `bytes`, one of its results is waited for, or no more come.
-inline Schedule bucketed(const Graph& graph, const Schedule& schedule, double bytes) {
-  Schedule result;
+inline GraphSchedule bucketed(const Graph& graph, const GraphSchedule& schedule, double bytes) {
+  GraphSchedule result;
   Action bucket{Act::start, {}};  // begun, not started yet
   std::map<int, std::vector<int>> bucket_of;
   double held = 0;
@@ -123,7 +123,7 @@ inline Schedule bucketed(const Graph& graph, const Schedule& schedule, double by
   return result;
 }
 
-inline std::string print(const Graph& graph, const Schedule& schedule) {
+inline std::string print(const Graph& graph, const GraphSchedule& schedule) {
   std::string text;
   for (const Action& action : schedule) {
     text += action.act == Act::run ? info(graph.node(action.nodes[0]).op).name
@@ -169,7 +169,7 @@ inline void wait_for_bucket(const Graph& graph, const Action& bucket, Reduction 
 }
 
 // Runs a schedule of a graph; every rank calls it with arguments of its own.
-inline std::vector<Tensor> run_on_ranks(const Graph& graph, const Schedule& schedule,
+inline std::vector<Tensor> run_on_ranks(const Graph& graph, const GraphSchedule& schedule,
                                         const std::vector<Tensor>& arguments,
                                         const Communicator& ranks,
                                         CommOptions options = {Algorithm::recursive_doubling},
