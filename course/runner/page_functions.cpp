@@ -225,7 +225,8 @@ std::string PageFunction::path() const { return joined(joined(space, owner), nam
 std::vector<PageFunction> functions_of(const std::string& text) { return Reader(text).functions(); }
 
 PageFunction find_function(const std::vector<PageFunction>& functions, const std::string& name) {
-  const std::string path = name.substr(0, name.find('(')), part = without_blanks(name);
+  const size_t call = name.find("operator()"), behind_it = call == name.npos ? 0 : call + 10;
+  const std::string path = name.substr(0, name.find('(', behind_it)), part = without_blanks(name);
   std::vector<PageFunction> found;
   std::vector<std::string> others;
   for (const PageFunction& one : functions) {

@@ -262,6 +262,7 @@ TEST_CASE("functions are found in every form in which a page defines them") {
   CHECK(find_function(functions, "b").parameters_of_template ==
         "template <int N, class T = Pair<int, int>>");
   CHECK(find_function(functions, "S::S").signature == "S()");
+  CHECK(find_function(functions, "S::operator()").name == "operator()");
   CHECK(find_function(functions, "f").signature == "auto V<int>::f() const -> Route");
 }
 

@@ -1,6 +1,6 @@
-// The pictures of layers: a block, online softmax and rope (lesson 12), two ranks with f and g
-// (20), ring attention (23), Ulysses (24), experts (25). The files are what the programs draw; what
-// they say is what the layers hold, keep and send; and they can be read.
+// The pictures of layers: masks as tiles (lesson 08), a block, online softmax and rope (12), two
+// ranks with f and g (20), ring attention (23), Ulysses (24), experts (25). The files are what the
+// programs draw; what they say is what the layers hold, keep and send; and they can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -18,6 +18,7 @@
 #include "course/shared/console.hpp"
 #include "course/shared/expert_parallel_picture.hpp"
 #include "course/shared/flash_picture.hpp"
+#include "course/shared/mask_picture.hpp"
 #include "course/shared/mesh_picture.hpp"
 #include "course/shared/ring_picture.hpp"
 #include "course/shared/sequence_parallel_picture.hpp"
@@ -77,6 +78,7 @@ TEST_CASE("the files are what is drawn, and can be read") {
   for (const auto& [lesson, file, draw] :
        {Picture{"07_flash_attention", "flash_attention.svg", flash_attention_svg},
         Picture{"07_flash_attention", "flash_bytes.svg", flash_bytes_svg},
+        Picture{"08_flex_attention", "mask_tiles.svg", mask_tiles_svg},
         Picture{"12_transformer", "block.svg", block_svg},
         Picture{"12_transformer", "online_softmax.svg", online_softmax_svg},
         Picture{"12_transformer", "rope.svg", rope_svg},
