@@ -62,6 +62,13 @@ TEST_CASE("bench attention: forward and backward, against matmul and, where it i
   }
 }
 
+TEST_CASE("bench flex: seven variants beside flash attention, forward and backward") {
+  const Json report = report_of("flex", {"--quick"});
+  REQUIRE(report["rows"].size() == 14);
+  for (const Json& row : report["rows"])
+    for (const char* key : {"as_fast", "time_a_score"}) CHECK(positive(row[key]));
+}
+
 TEST_CASE("bench collectives: threads and MPI, ours and native, as nccl-tests count") {
   const Json report =
       report_of("collectives", {"--op", "all_reduce", "all_gather", "--ranks", "2", "--kib", "4",
