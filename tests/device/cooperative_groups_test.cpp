@@ -17,7 +17,8 @@ namespace {
 
 // Each step needs all blocks' values of the step before: shifts x by one place, across blocks.
 __global__ void rotate(const int* x, int* y, int* z, int steps) {
-  __shared__ int part[64];
+  __shared__ int part[64], mine;  // mine lives through all meetings
+  if (threadIdx.x == 0) mine = static_cast<int>(blockIdx.x);
   const auto grid = cooperative_groups::this_grid();
   const auto me = static_cast<unsigned>(grid.thread_rank()),
              all = static_cast<unsigned>(grid.num_threads());
@@ -27,7 +28,7 @@ __global__ void rotate(const int* x, int* y, int* z, int steps) {
     grid.sync();
     part[threadIdx.x] = from[(me + 1) % all];
     __syncthreads();
-    to[me] = part[threadIdx.x];
+    to[me] = part[threadIdx.x] + mine - static_cast<int>(blockIdx.x);
     int* const other = from;
     from = to;
     to = other;

@@ -235,7 +235,7 @@ inline std::string kernel_name(const Image& image, const void* kernel) {
                        "condition never changes? If it waits for another thread's flag: threads "
                        "take turns here, and the other "
                        "runs when this one waits in __syncthreads(), __syncwarp(), __nanosleep(), "
-                       "atomicCAS() or atomicExch(). A kernel "
+                       "atomicCAS(), atomicExch() or atomicAdd(flag, 0). A kernel "
                        "that needs longer: emulator_options().patience",
                        line.number > 0 ? line.text() + ": " : "",
                        kernel.empty() ? "" : "kernel " + kernel + ", ", text(lane.block_index),

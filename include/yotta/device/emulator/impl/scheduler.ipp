@@ -130,10 +130,14 @@ class Block {
   // How often a lane has come further than to let others go first.
   uint64_t progress() const { return progress_; }
   uint64_t number() const { return number_; }
-  // A lane that waits, or has asked last to let others go first.
+  // A lane that waits for something in memory, or else for others.
   const Lane& waiting_lane() const {
-    const auto waits = [](const Lane& each) { return each.state != LaneState::returned; };
-    return *std::find_if(lanes_.begin(), lanes_.end(), waits);
+    const auto in = [&](LaneState state) {
+      return std::find_if(lanes_.begin(), lanes_.end(),
+                          [=](const Lane& each) { return each.state == state; });
+    };
+    const auto spins = in(LaneState::ready), meets = in(LaneState::at_grid);
+    return spins != lanes_.end() ? *spins : meets != lanes_.end() ? *meets : lanes_[0];
   }
 
   // The contents of static shared memory, which blocks that take turns have in one place.
@@ -434,18 +438,17 @@ class ResidentBlocks {
   }
 
   void refuse_what_cannot_be() const {
-    if (SharedArrays::of(image_of(task_.kernel))
-            .symbol_of(image_of(task_.kernel), task_.kernel)
-            .empty())
+    const Image image = image_of(task_.kernel);
+    if (SharedArrays::of(image).symbol_of(image, task_.kernel).empty())
       fail_as<KernelError>(task_.where,
                            "blocks at once need to know the kernel's __shared__ arrays, and this "
                            "program has no symbol table. Build it without -s and strip");
-    if (task_.cooperative && blocks_of(task_) > fit_)
-      fail_as<KernelError>(
-          task_.where,
-          "{}: the grid has {} blocks. {}. Launch no more than fit, and let each block do several "
-          "parts of the work",
-          cudaGetErrorString(cudaErrorCooperativeLaunchTooLarge), blocks_of(task_), fits());
+    if (fit_ > 0 && (!task_.cooperative || blocks_of(task_) <= fit_)) return;
+    fail_as<KernelError>(
+        task_.where,
+        "{}: the grid has {} blocks. {}. Launch no more than fit, and let each block do several "
+        "parts of the work",
+        cudaGetErrorString(cudaErrorCooperativeLaunchTooLarge), blocks_of(task_), fits());
   }
 
   void give_turn(Block& block) {
@@ -457,20 +460,18 @@ class ResidentBlocks {
 
   // A turn for each block, in random order.
   void round() {
-    uint64_t waiting = 0, before = progress();
+    const uint64_t before = progress();
     for (size_t i = blocks_.size(); i > 0; --i)
       std::swap(blocks_[i - 1], blocks_[order_.below(static_cast<uint32_t>(i))]);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      give_turn(*blocks_[i]);
-      const Block::Turn turn =
-          waits_.count(blocks_[i].get()) > 0 ? Block::Turn::waits_for_grid : blocks_[i]->turn();
+      Block& block = *blocks_[i];
+      if (waits_.count(&block) > 0) continue;
+      give_turn(block);
+      const Block::Turn turn = block.turn();
+      if (turn == Block::Turn::waits_for_grid) waits_.insert(&block);
       if (turn == Block::Turn::ended) end(i--);
-      if (turn == Block::Turn::waits_for_grid) {
-        waits_.insert(blocks_[i].get());
-        ++waiting;
-      }
     }
-    if (waiting > 0 && waiting == blocks_.size()) return grid_meets();
+    if (!waits_.empty() && waits_.size() == blocks_.size()) return grid_meets();
     idle_ = progress() == before ? idle_ + 1 : 0;
     if (idle_ > most_idle) fail_for_deadlock();
   }
@@ -513,8 +514,7 @@ class ResidentBlocks {
         task_.where,
         "{}: deadlock between blocks: block {}, thread {}: {}, and no thread of any block comes "
         "further. {}. Every block that others wait for must be there and set its flag; a grid "
-        "meets "
-        "only if no block has returned",
+        "meets only if no block has returned",
         at(lane.where), text(lane.block_index), text(lane.thread),
         lane.state == LaneState::ready ? "waits for something in memory" : doing(lane), others);
   }
