@@ -16,7 +16,7 @@
 // Cost: mma_of_tile() instructions for each tile that is listed, and its K and V read once.
 // Contract: tiles are those of the kernel, T::BQ by T::BK, or T::side. A TileListOnDevice keeps the
 // memory alive. Gradients of captured numbers are the CPU's (nn/flex_attention.hpp).
-// Letters: as flash_attention.hpp.
+// Letters: as flash_attention_mma.hpp.
 // Reference: Dong et al. (2024), FlexAttention.
 #pragma once
 
@@ -24,7 +24,7 @@
 
 #include "yotta/device/attention_mods.hpp"
 #include "yotta/device/device_memory.hpp"
-#include "yotta/device/flash_attention.hpp"
+#include "yotta/device/flash_attention_mma.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
