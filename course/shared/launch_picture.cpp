@@ -38,19 +38,20 @@ std::string row(const LaunchRun& run, bool host, double y) {
 // Below the first panel: which part of the step begins where.
 std::string parts(const LaunchRun& run, double y) {
   std::string svg;
-  const auto mark = [&](const char* words, auto is_first) {
+  const auto mark = [&](const char* words, const char* anchor, auto is_first) {
     for (const Span& span : run.spans) {
       if (span.stream == host_row || !is_first(span.name)) continue;
       const double x = left + wide * span.begin / run.seconds;
       svg += fmt::format("<path d=\"M{0:.1f} {1:.0f}v8\" stroke=\"#777\"/>\n", x, y - 14) +
-             text(x + 4, y, words, "start", svg::quiet, 11);
+             text(x + (anchor[0] == 'e' ? -4 : 4), y, words, anchor, svg::quiet, 11);
       return;
     }
   };
-  mark("forward", [](const std::string&) { return true; });
-  mark("loss", [](const std::string& name) { return name == "cross_entropy"; });
-  mark("backward", [](const std::string& name) { return name == "layernorm_backward_input"; });
-  mark("AdamW", [](const std::string& name) { return name == "adamw"; });
+  mark("forward", "start", [](const std::string&) { return true; });
+  mark("loss", "end", [](const std::string& name) { return name == "cross_entropy"; });
+  mark("backward", "start",
+       [](const std::string& name) { return name == "layernorm_backward_input"; });
+  mark("AdamW", "start", [](const std::string& name) { return name == "adamw"; });
   return svg;
 }
 
