@@ -147,9 +147,10 @@ class Block {
       saved_.insert(saved_.end(), shared_[i].first, shared_[i].first + shared_[i].second);
   }
   void restore_static_shared() const {
+    if (saved_.empty()) return;
     const std::byte* from = saved_.data();
     for (size_t i = 0; i + 1 < shared_.size(); from += shared_[i++].second)
-      if (!saved_.empty()) std::memcpy(shared_[i].first, from, shared_[i].second);
+      std::memcpy(shared_[i].first, from, shared_[i].second);
   }
 
   int threads() const { return static_cast<int>(lanes_.size()); }
