@@ -66,7 +66,7 @@ foreach(part ${yotta_parts})
   set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   foreach(source ${sources})
     get_filename_component(unit ${source} NAME_WE)
-    if(unit MATCHES "^(core|comm_data|kernels|nn|nn_.*)$")  # these compute much
+    if(unit MATCHES "^(core|comm_data|device_fusion|kernels|nn|nn_.*)$")  # these compute much
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
                                                        SKIP_PRECOMPILE_HEADERS ON)
     endif()

@@ -1,0 +1,6 @@
+// The bodies of device/compile/: operations of graphs, and how their fused kernels are compiled and
+// run.
+#include "yotta/device/compile/impl/interpreter.ipp"
+#include "yotta/device/compile/impl/kernel_code.ipp"
+#include "yotta/device/compile/impl/shared_object.ipp"
+#include "yotta/device/compile/impl/tiles.ipp"

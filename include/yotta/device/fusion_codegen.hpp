@@ -1,0 +1,403 @@
+// From a kernel to source: C++ for a CPU and CUDA for a GPU, from one list of lines.
+//
+// A kernel walks over the rows of its matrix. What is one number a row is computed once a row; the
+// rest in loops along it. A reduction ends a loop: its value is there only when the loop is over.
+// So a row has as many loops as it has reductions in a chain, and one more. Softmax has three:
+//
+//     y = exp(x - max) / sum       phase 0   load x, save it, the largest so far
+//                                  phase 1   recall x, exp(x - max), save it, add up
+//                                  phase 2   recall that, divide, store
+//
+// What a later phase needs is saved: in registers of a GPU, in an array on the CPU's stack. So each
+// input is read from memory once, whatever the number of loops.
+//
+// On the CPU the 16 numbers of a vector (`V`) are computed together and a thread has whole rows. On
+// a GPU V is one number, a thread has every 256th column and a block has the row. The lines between
+// are the same, down to the letter; only loops, folds and the functions on top differ
+// (compile/lanes.hpp, compile/cuda_functions.hpp).
+//
+// Contract: the order of lines is that in which a row is computed; every load of a value stands
+// before a store that may overwrite it (reuse_memory).
+// Letters: R, C as in fusion.hpp; r a row, c a column, k which of a thread's columns.
+// References: Ansel et al., "PyTorch 2" (2024), section 4.3, TorchInductor.
+#pragma once
+
+#include <cmath>
+
+#include "yotta/core/cpu/matmul_packing.hpp"
+#include "yotta/core/random.hpp"
+#include "yotta/device/compile/cuda_functions.hpp"
+#include "yotta/device/compile/lanes.hpp"
+#include "yotta/device/fusion.hpp"
+
+namespace yotta {
+
+// ---- the lines of a kernel ----
+enum class Step : uint8_t {
+  load,     // from memory
+  compute,  // by its expression
+  save,     // for a later phase
+  recall,   // from an earlier one
+  reduce,   // into what the loop has summed up so far
+  fold,     // what the lanes or the threads have summed up, into one number
+  store,    // to memory
+  loop,     // along the row
+  end
+};
+struct Line {
+  Step step;
+  int node = -1;
+  bool operator==(const Line&) const = default;
+};
+
+// What is known of a kernel before its lines are written.
+struct Walk {
+  Size space;         // rows and columns that it walks over
+  bool flat = false;  // rows do not matter: all of it is one long row
+  bool reduces = false;
+  std::vector<int> values;  // all that it loads or computes, in order
+  std::vector<int> phase;  // of each node of the graph: in which loop, or before which, it is there
+  std::vector<bool> a_row;    // of each node: one number a row, computed outside of loops
+  std::vector<bool> crosses;  // of each node: a later phase needs it
+  std::vector<bool> reduced;  // of each node: summed up here, along the row
+};
+
+// In which phase each value is computed. A loop's reductions are there in the next phase. What is
+// loaded or made is so where it is first used.
+inline void find_phases(const Graph& graph, const Kernel& kernel, Walk& walk) {
+  constexpr int none = 1 << 20;
+  walk.phase.assign(graph.nodes.size(), none);
+  for (const int n : kernel.nodes) {
+    if (is_made(graph.node(n).op)) continue;
+    int& phase = walk.phase[static_cast<size_t>(n)] = 0;
+    for (const int i : graph.node(n).in) {
+      const bool inside = std::count(kernel.nodes.begin(), kernel.nodes.end(), i) > 0;
+      if (!inside || is_made(graph.node(i).op)) continue;
+      const int wait = is_row_reduction(graph.node(i).op) ? 1 : 0;
+      phase = std::max(phase, walk.phase[static_cast<size_t>(i)] + wait);
+    }
+  }
+  for (const int n : kernel.nodes)
+    for (const int i : graph.node(n).in)
+      walk.phase[static_cast<size_t>(i)] =
+          std::min(walk.phase[static_cast<size_t>(i)], walk.phase[static_cast<size_t>(n)]);
+}
+
+// Whether the whole matrix may be taken as one row: nothing depends on where a row begins.
+inline bool is_flat(const Graph& graph, const Kernel& kernel) {
+  const auto fits = [&](int n) {
+    return graph.node(n).size == kernel.space || graph.node(n).size.count() == 1;
+  };
+  const auto whole = [&](int n) {
+    const Op op = graph.node(n).op;
+    return fits(n) && !is_row_reduction(op) && op != Op::row && op != Op::column;
+  };
+  return std::all_of(kernel.nodes.begin(), kernel.nodes.end(), whole) &&
+         std::all_of(kernel.reads.begin(), kernel.reads.end(), fits);
+}
+
+inline Walk walk_of(const Graph& graph, const Kernel& kernel) {
+  Walk walk;
+  walk.space = kernel.space;
+  walk.flat = is_flat(graph, kernel);
+  if (walk.flat) walk.space = {1, kernel.space.count()};
+  std::merge(kernel.nodes.begin(), kernel.nodes.end(), kernel.reads.begin(), kernel.reads.end(),
+             std::back_inserter(walk.values));
+  find_phases(graph, kernel, walk);
+  walk.a_row.resize(graph.nodes.size());
+  walk.crosses.resize(graph.nodes.size());
+  walk.reduced.resize(graph.nodes.size());
+  for (const int n : kernel.nodes)
+    if (is_row_reduction(graph.node(n).op))
+      walk.reduced[static_cast<size_t>(n)] = walk.reduces = true;
+  for (const int n : walk.values) {
+    const Node& node = graph.node(n);
+    walk.a_row[static_cast<size_t>(n)] =
+        walk.flat ? node.size.count() == 1 && walk.space.columns > 1 : node.size.columns == 1;
+    for (const int i : node.in)
+      if (!walk.a_row[static_cast<size_t>(i)] &&
+          walk.phase[static_cast<size_t>(i)] < walk.phase[static_cast<size_t>(n)])
+        walk.crosses[static_cast<size_t>(i)] = true;
+  }
+  return walk;
+}
+
+// One loop of a row, and what is computed before and after it.
+inline void add_phase(const Graph& graph, const Kernel& kernel, const Walk& walk, int phase,
+                      std::vector<Line>& lines) {
+  const auto here = [&](int n) { return walk.phase[static_cast<size_t>(n)] == phase; };
+  const auto writes = [&](int n) {
+    return std::count(kernel.writes.begin(), kernel.writes.end(), n) > 0;
+  };
+  const auto step = [&](int n) {
+    const bool read = std::count(kernel.reads.begin(), kernel.reads.end(), n) > 0;
+    return read ? Step::load : Step::compute;
+  };
+  std::vector<Line> body, folds;
+  for (const int n : walk.values) {  // from earlier loops
+    const bool used = std::any_of(kernel.nodes.begin(), kernel.nodes.end(), [&](int user) {
+      const std::vector<int>& in = graph.node(user).in;
+      return here(user) && !is_made(graph.node(user).op) && std::count(in.begin(), in.end(), n) > 0;
+    });
+    if (walk.crosses[static_cast<size_t>(n)] && walk.phase[static_cast<size_t>(n)] < phase && used)
+      body.push_back({Step::recall, n});
+  }
+  for (const int n : walk.values) {
+    if (!here(n)) continue;
+    if (walk.reduced[static_cast<size_t>(n)]) {
+      body.push_back({Step::reduce, n});
+      folds.push_back({Step::fold, n});
+    } else if (walk.a_row[static_cast<size_t>(n)]) {
+      lines.push_back({step(n), n});
+    } else {
+      body.push_back({step(n), n});
+      if (walk.crosses[static_cast<size_t>(n)]) body.push_back({Step::save, n});
+      if (writes(n)) body.push_back({Step::store, n});
+    }
+  }
+  if (body.empty()) return;
+  lines.push_back({Step::loop, phase});
+  lines.insert(lines.end(), body.begin(), body.end());
+  lines.push_back({Step::end, phase});
+  lines.insert(lines.end(), folds.begin(), folds.end());
+}
+
+// How a row is computed, from its first load to its last store.
+inline std::vector<Line> lines_of(const Graph& graph, const Kernel& kernel, const Walk& walk) {
+  std::vector<Line> lines;
+  int last = 0;
+  for (const int n : kernel.nodes) last = std::max(last, walk.phase[static_cast<size_t>(n)]);
+  for (int phase = 0; phase <= last; ++phase) add_phase(graph, kernel, walk, phase, lines);
+  for (const int n : kernel.writes)
+    if (walk.a_row[static_cast<size_t>(n)]) lines.push_back({Step::store, n});
+  return lines;
+}
+
+// ---- writing over what nobody reads any more ----
+// Whether a kernel may write `to` over `from`, which it reads: as far as its own lines go. They are
+// alike in size, and a number is loaded before the new one is stored in its place.
+inline bool can_overwrite(const Graph& graph, const Kernel& kernel, int from, int to) {
+  const std::vector<Line> lines = lines_of(graph, kernel, walk_of(graph, kernel));
+  const auto at = [&](Line line) { return std::find(lines.begin(), lines.end(), line); };
+  return graph.node(from).size == graph.node(to).size &&
+         at({Step::load, from}) < at({Step::store, to});
+}
+
+// For each value the one whose memory it takes, or itself. That may be taken if it is neither the
+// caller's nor read by another kernel that runs beside this one or later.
+inline std::vector<int> reuse_memory(const Graph& graph, const std::vector<Launch>& launches) {
+  std::vector<int> memory(graph.nodes.size()), last_read(graph.nodes.size()),
+      readers(graph.nodes.size());
+  for (int n = 0; n < graph.size(); ++n) memory[static_cast<size_t>(n)] = n;
+  const int kept = static_cast<int>(launches.size());
+  for (size_t l = 0; l < launches.size(); ++l)
+    for (const Kernel& kernel : launches[l])
+      for (const int n : kernel.reads) {
+        int& last = last_read[static_cast<size_t>(n)];
+        int& count = readers[static_cast<size_t>(n)];
+        count = last == static_cast<int>(l) ? count + 1 : 1;  // in that launch
+        last = static_cast<int>(l);
+      }
+  for (const int n : graph.inputs()) last_read[static_cast<size_t>(n)] = kept;
+  for (const int n : graph.outputs) last_read[static_cast<size_t>(n)] = kept;
+  for (size_t l = 0; l < launches.size(); ++l)
+    for (const Kernel& kernel : launches[l])
+      for (const int to : kernel.writes)
+        for (const int from : kernel.reads) {
+          int& last = last_read[static_cast<size_t>(from)];
+          if (stands_alone(graph.node(to).op) || memory[static_cast<size_t>(to)] != to ||
+              last != static_cast<int>(l) || readers[static_cast<size_t>(from)] > 1 ||
+              !can_overwrite(graph, kernel, from, to))
+            continue;
+          memory[static_cast<size_t>(to)] = memory[static_cast<size_t>(from)];
+          last = kept;  // nobody else takes it
+        }
+  return memory;
+}
+
+// ---- lines as text ----
+// What differs between the two languages.
+struct Dialect {
+  int64_t lanes;         // columns that one step of a loop computes
+  int64_t piece;         // columns of a row that one task or block computes, without reductions
+  const char* function;  // what stands before the function of a part
+  const char* loop;
+  const char* fold_sum;
+  const char* fold_max;
+};
+inline constexpr int cuda_threads = 256;  // of a block
+inline constexpr Dialect cpu_dialect = {0,
+                                        4096,
+                                        "static inline",
+                                        "for (long c = begin, k = 0; c < end; c += lanes, ++k) {",
+                                        "all(fold_sum({}))",
+                                        "all(fold_max({}))"};
+inline constexpr Dialect cuda_dialect = {
+    cuda_threads,        4 * cuda_threads,
+    "static __device__", "for (long c = begin + threadIdx.x, k = 0; c < end; c += 256, ++k) {",
+    "fold_sum({})",      "fold_max({})"};
+
+// The columns that a task computes, and how many tasks there are.
+inline int64_t piece_of(const Walk& walk, const Dialect& dialect) {
+  return walk.reduces ? walk.space.columns : std::min(walk.space.columns, dialect.piece);
+}
+inline int64_t tasks_of(const Walk& walk, const Dialect& dialect) {
+  return walk.space.rows * ceil_div(walk.space.columns, piece_of(walk, dialect));
+}
+
+inline std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// The expression of a node, with v0, v1, ... for values.
+inline std::string expression(const Graph& graph, const Walk& walk, int n) {
+  const Node& node = graph.node(n);
+  std::string text = info(node.op).text;
+  for (size_t k = 0; k < node.in.size(); ++k)
+    text = replaced(text, fmt::format("${}", k), fmt::format("v{}", node.in[k]));
+  if (node.op == Op::keep) {
+    const uint64_t stream = hash_name(node.name);
+    text = replaced(
+        text, "$k",
+        fmt::format("{}u, {}u, {}u, {}u, {}u", keep_threshold(node.number), node.seed & 0xffffffffu,
+                    node.seed >> 32, stream & 0xffffffffu, stream >> 32));
+    text = replaced(text, "$c", fmt::format("{}", walk.space.columns));
+  }
+  const double x = node.number;
+  const std::string number =
+      std::isinf(x) ? (x > 0 ? "infinity()" : "-infinity()") : fmt::format("Real({:.17g})", x);
+  return replaced(text, "$n", number);
+}
+
+// Where row r and column c of a value are in memory.
+inline std::string place(const Graph& graph, const Walk& walk, int n) {
+  const Size size =
+      walk.flat && !walk.a_row[static_cast<size_t>(n)] ? walk.space : graph.node(n).size;
+  const bool a_row = walk.a_row[static_cast<size_t>(n)];
+  if (size.rows == 1) return a_row ? "" : " + c";
+  return a_row ? " + r" : fmt::format(" + r * {} + c", size.columns);
+}
+
+inline std::string print_line(const Graph& graph, const Walk& walk, const Dialect& dialect,
+                              const Line& line, const std::map<int, std::string>& memory) {
+  const int n = line.node;
+  const auto pointer = [&] { return memory.at(n) + place(graph, walk, n); };
+  if (line.step == Step::loop) {
+    const bool whole = walk.space.columns % 16 == 0;  // no vector hangs over the end
+    return fmt::format("{}\n    const long count = {};", dialect.loop, whole ? "lanes" : "end - c");
+  }
+  if (line.step == Step::end) return "}";
+  const bool a_row = walk.a_row[static_cast<size_t>(n)];
+  const Op op = graph.node(n).op;
+  switch (line.step) {
+    case Step::load:
+      return a_row ? fmt::format("const V v{} = all(*({}));", n, pointer())
+                   : fmt::format("const V v{} = load({}, count);", n, pointer());
+    case Step::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
+    case Step::save: return fmt::format("s{}[k] = v{};", n, n);
+    case Step::recall: return fmt::format("const V v{} = s{}[k];", n, n);
+    case Step::reduce:
+      return fmt::format("a{0} = {1};", n,
+                         replaced(replaced(info(op).text, "$0", fmt::format("a{}", n)), "$1",
+                                  fmt::format("among(v{}, count, {})", graph.node(n).in[0],
+                                              op == Op::row_sum ? "all(0)" : "all(-infinity())")));
+    case Step::fold:
+      return fmt::format("const V v{} = {};", n,
+                         replaced(op == Op::row_sum ? dialect.fold_sum : dialect.fold_max, "{}",
+                                  fmt::format("a{}", n)));
+    default:
+      return a_row ? fmt::format("store_one({}, v{});", pointer(), n)
+                   : fmt::format("store({}, v{}, count);", pointer(), n);
+  }
+}
+
+// The function of one kernel: what task number `task` of it does.
+inline std::string print_part(const Graph& graph, const Kernel& kernel, const Dialect& dialect,
+                              size_t part, const std::map<int, std::string>& memory) {
+  const Walk walk = walk_of(graph, kernel);
+  const int64_t piece = piece_of(walk, dialect), C = walk.space.columns;
+  const int64_t lanes = dialect.lanes > 0 ? dialect.lanes : 64 / bytes_of(graph.dtype);
+  std::string text =
+      fmt::format("{} void part{}(const Arrays& a, long task) {{\n", dialect.function, part);
+  const int64_t pieces = ceil_div(C, piece);
+  text += fmt::format("  const long r = task / {0}, begin = task % {0} * {1};\n", pieces, piece);
+  text += fmt::format("  const long end = begin + {0} < {1} ? begin + {0} : {1};\n  (void)r;\n",
+                      piece, C);
+  for (const int n : walk.values) {
+    if (walk.crosses[static_cast<size_t>(n)])
+      text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
+    if (walk.reduced[static_cast<size_t>(n)])
+      text += fmt::format("  V a{} = {};\n", n,
+                          graph.node(n).op == Op::row_sum ? "all(0)" : "all(-infinity())");
+  }
+  bool inside = false;
+  for (const Line& line : lines_of(graph, kernel, walk)) {
+    if (line.step == Step::end) inside = false;
+    text += (inside ? "    " : "  ") + print_line(graph, walk, dialect, line, memory) + "\n";
+    inside = inside || line.step == Step::loop;
+  }
+  return text + "}\n";
+}
+
+// What memory a launch is given: the values that it reads, then those that it writes.
+struct LaunchValues {
+  std::vector<int> reads, writes;
+};
+inline LaunchValues values_of(const Launch& launch) {
+  LaunchValues values;
+  for (const Kernel& kernel : launch) {
+    for (const int n : kernel.reads)
+      if (std::count(values.reads.begin(), values.reads.end(), n) == 0) values.reads.push_back(n);
+    values.writes.insert(values.writes.end(), kernel.writes.begin(), kernel.writes.end());
+  }
+  return values;
+}
+
+// Tasks of a whole launch: those of its first kernel, then those of the second, ...
+inline int64_t tasks_of(const Graph& graph, const Launch& launch, const Dialect& dialect) {
+  int64_t tasks = 0;
+  for (const Kernel& kernel : launch) tasks += tasks_of(walk_of(graph, kernel), dialect);
+  return tasks;
+}
+
+// The functions of all kernels of a launch, and `run_task`, which finds the one that has a task.
+inline std::string print_parts(const Graph& graph, const Launch& launch, const Dialect& dialect) {
+  const LaunchValues values = values_of(launch);
+  std::map<int, std::string> memory;
+  for (size_t i = 0; i < values.reads.size(); ++i)
+    memory[values.reads[i]] = fmt::format("a.in[{}]", i);
+  for (size_t i = 0; i < values.writes.size(); ++i)
+    memory[values.writes[i]] = fmt::format("a.out[{}]", i);
+  std::string text = fmt::format("struct Arrays {{\n  const Real* in[{}];\n  Real* out[{}];\n}};\n",
+                                 std::max<size_t>(1, values.reads.size()), values.writes.size());
+  std::string choice =
+      fmt::format("{} void run_task(const Arrays& a, long task) {{\n", dialect.function);
+  int64_t first = 0;
+  for (size_t part = 0; part < launch.size(); ++part) {
+    text += print_part(graph, launch[part], dialect, part, memory);
+    const int64_t next = first + tasks_of(walk_of(graph, launch[part]), dialect);
+    choice += fmt::format("  if (task < {}) return part{}(a, task - {});\n", next, part, first);
+    first = next;
+  }
+  return text + choice + "}\n";
+}
+
+// C++ that any compiler takes. `run` does the tasks [first, last).
+inline std::string print_cpu(const Graph& graph, const Launch& launch) {
+  return fmt::format("typedef {} Real;\n", graph.dtype == DType::f64 ? "double" : "float") +
+         lanes_text + "\nstatic inline void store_one(Real* to, V v) { *to = first(v); }\n" +
+         print_parts(graph, launch, cpu_dialect) +
+         "extern \"C\" void run(const void* arrays, long first, long last) {\n"
+         "  for (long t = first; t < last; ++t) run_task(*(const Arrays*)arrays, t);\n}\n";
+}
+
+// CUDA: the kernel `fused`, of blocks of cuda_threads threads, a block a task.
+inline std::string print_cuda(const Graph& graph, const Launch& launch) {
+  return fmt::format("typedef {} Real;\n", graph.dtype == DType::f64 ? "double" : "float") +
+         cuda_functions + print_parts(graph, launch, cuda_dialect) +
+         "extern \"C\" __global__ void fused(Arrays a) { run_task(a, blockIdx.x); }\n";
+}
+
+}  // namespace yotta
