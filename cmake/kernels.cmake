@@ -26,5 +26,6 @@ if(TARGET yotta_compiled AND NOT TARGET yotta_compiled_checked AND NOT CMAKE_CXX
   add_library(yotta_compiled_checked STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/compiled/checked/device.cpp)
   add_library(yotta::compiled_checked ALIAS yotta_compiled_checked)
   target_link_libraries(yotta_compiled_checked PUBLIC yotta_compiled_device)
+  set_target_properties(yotta_compiled_checked PROPERTIES POSITION_INDEPENDENT_CODE ON)
   yotta_check_kernels(yotta_compiled_checked)
 endif()

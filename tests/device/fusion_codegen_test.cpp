@@ -66,7 +66,7 @@ TEST_CASE("C++ and CUDA have the same lines") {
   for (const std::string& source : {print_cpu(graph, launch), print_cuda(graph, launch)})
     for (const char* line :
          {"const V v5 = choose(v3, v4, v0);",
-          "a6 = larger(a6, among(v5, count, all(-infinity())));", "const V v8 = exp_of(v7);",
+          "a6 = larger(a6, among(v5, count, spread(-infinity())));", "const V v8 = exp_of(v7);",
           "store(a.out[0] + r * 40 + c, v10, count);"}) {
       CAPTURE(source);
       CHECK(source.find(line) != source.npos);

@@ -230,8 +230,8 @@ inline constexpr Dialect cpu_dialect = {0,
                                         4096,
                                         "static inline",
                                         "for (long c = begin, k = 0; c < end; c += lanes, ++k) {",
-                                        "all(fold_sum({}))",
-                                        "all(fold_max({}))"};
+                                        "spread(fold_sum({}))",
+                                        "spread(fold_max({}))"};
 inline constexpr Dialect cuda_dialect = {
     cuda_threads,        4 * cuda_threads,
     "static __device__", "for (long c = begin + threadIdx.x, k = 0; c < end; c += 256, ++k) {",
@@ -293,16 +293,17 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Dialec
   const Op op = graph.node(n).op;
   switch (line.step) {
     case Step::load:
-      return a_row ? fmt::format("const V v{} = all(*({}));", n, pointer())
+      return a_row ? fmt::format("const V v{} = spread(*({}));", n, pointer())
                    : fmt::format("const V v{} = load({}, count);", n, pointer());
     case Step::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
     case Step::save: return fmt::format("s{}[k] = v{};", n, n);
     case Step::recall: return fmt::format("const V v{} = s{}[k];", n, n);
     case Step::reduce:
-      return fmt::format("a{0} = {1};", n,
-                         replaced(replaced(info(op).text, "$0", fmt::format("a{}", n)), "$1",
-                                  fmt::format("among(v{}, count, {})", graph.node(n).in[0],
-                                              op == Op::row_sum ? "all(0)" : "all(-infinity())")));
+      return fmt::format(
+          "a{0} = {1};", n,
+          replaced(replaced(info(op).text, "$0", fmt::format("a{}", n)), "$1",
+                   fmt::format("among(v{}, count, {})", graph.node(n).in[0],
+                               op == Op::row_sum ? "spread(0)" : "spread(-infinity())")));
     case Step::fold:
       return fmt::format("const V v{} = {};", n,
                          replaced(op == Op::row_sum ? dialect.fold_sum : dialect.fold_max, "{}",
@@ -330,7 +331,7 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel, const Di
       text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
     if (walk.reduced[static_cast<size_t>(n)])
       text += fmt::format("  V a{} = {};\n", n,
-                          graph.node(n).op == Op::row_sum ? "all(0)" : "all(-infinity())");
+                          graph.node(n).op == Op::row_sum ? "spread(0)" : "spread(-infinity())");
   }
   bool inside = false;
   for (const Line& line : lines_of(graph, kernel, walk)) {

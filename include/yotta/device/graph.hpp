@@ -61,8 +61,8 @@ struct OpInfo {
   const char* text;
 };
 inline constexpr std::array<OpInfo, 21> op_infos = {{{"input", 0, 0, ""},
-                                                     {"number", 0, 0, "all($n)"},
-                                                     {"row", 0, 0, "all(r)"},
+                                                     {"number", 0, 0, "spread($n)"},
+                                                     {"row", 0, 0, "spread(r)"},
                                                      {"column", 0, 0, "count_from(c)"},
                                                      {"keep", 0, 0, "keep(r * $c + c, $k)"},
                                                      {"add", 2, 1, "$0 + $1"},

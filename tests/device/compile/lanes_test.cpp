@@ -17,11 +17,11 @@ void check_exp(double tolerance) {
   for (int i = -800; i <= 800; ++i) {
     const Real x = static_cast<Real>(i * 0.1);
     const double expected = std::exp(static_cast<double>(x));
-    if (!(std::abs(L::exp_of(L::all(x))[0] - expected) <= tolerance * expected))
-      CHECK(L::exp_of(L::all(x))[0] == expected);
+    if (!(std::abs(L::exp_of(L::spread(x))[0] - expected) <= tolerance * expected))
+      CHECK(L::exp_of(L::spread(x))[0] == expected);
   }
-  CHECK(L::exp_of(L::all(-L::infinity()))[0] == 0);
-  CHECK(std::isnan(L::exp_of(L::all(static_cast<Real>(NAN)))[0]));
+  CHECK(L::exp_of(L::spread(-L::infinity()))[0] == 0);
+  CHECK(std::isnan(L::exp_of(L::spread(static_cast<Real>(NAN)))[0]));
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ TEST_CASE("folds take all lanes, and among leaves out those beyond the end") {
   const L::V v = L::count_from(1);  // 1, 2, ..., 16
   CHECK(L::fold_sum(v) == 136);
   CHECK(L::fold_max(v) == 16);
-  CHECK(L::fold_sum(L::among(v, 3, L::all(0))) == 6);
-  CHECK(L::fold_max(L::among(v, 3, L::all(-L::infinity()))) == 3);
+  CHECK(L::fold_sum(L::among(v, 3, L::spread(0))) == 6);
+  CHECK(L::fold_max(L::among(v, 3, L::spread(-L::infinity()))) == 3);
 }
 
 TEST_CASE("the last vector of a row reads and writes what is there") {

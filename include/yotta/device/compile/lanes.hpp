@@ -23,7 +23,7 @@ namespace yotta {
   typedef decltype(V{} < V{}) Mask;                                                               \
   typedef unsigned U __attribute__((vector_size(4 * 64 / sizeof(Real))));                         \
   typedef unsigned long long W __attribute__((vector_size(4 * 64 / sizeof(Real))));               \
-  [[gnu::always_inline]] static inline V all(Real x) { return V{} + x; }                          \
+  [[gnu::always_inline]] static inline V spread(Real x) { return V{} + x; }                       \
   [[gnu::always_inline]] static inline Real first(V v) { return v[0]; }                           \
   [[gnu::always_inline]] static inline Real infinity() { return Real(__builtin_inf()); }          \
   [[gnu::always_inline]] static inline V load(const Real* from, long count) {                     \
@@ -51,7 +51,7 @@ namespace yotta {
     return v + Real(c);                                                                           \
   }                                                                                               \
   [[gnu::always_inline]] static inline V larger(V a, V b) { return a > b ? a : b; }               \
-  [[gnu::always_inline]] static inline V less(V a, V b) { return a < b ? all(1) : all(0); }       \
+  [[gnu::always_inline]] static inline V less(V a, V b) { return a < b ? spread(1) : spread(0); } \
   [[gnu::always_inline]] static inline V choose(V a, V b, V c) { return a != 0 ? b : c; }         \
   [[gnu::always_inline]] static inline Real fold_sum(V v) {                                       \
     for (long half = lanes / 2; half > 0; half /= 2)                                              \
@@ -74,15 +74,15 @@ namespace yotta {
     constexpr int mantissa = f32 ? 23 : 52;                                                       \
     constexpr int bias = f32 ? 127 : 1023;                                                        \
     constexpr Real magic = Real(f32 ? 0x1.8p23 : 0x1.8p52);                                       \
-    const V lowest = all(Real(f32 ? -87.5 : -708.5));                                             \
-    const V highest = all(Real(f32 ? 89.0 : 710.0));                                              \
+    const V lowest = spread(Real(f32 ? -87.5 : -708.5));                                          \
+    const V highest = spread(Real(f32 ? 89.0 : 710.0));                                           \
     x = x < lowest ? lowest : x;                                                                  \
     x = x > highest ? highest : x;                                                                \
     const V rounded = x * Real(1.44269504088896340736) + magic;                                   \
     const V n = rounded - magic;                                                                  \
     const V r = (x - n * Real(0x1.62e4p-1)) - n * Real(1.42860682030941723212e-6);                \
     const Mask exponent = (Mask)rounded + (bias - 1);                                             \
-    V e = all(1);                                                                                 \
+    V e = spread(1);                                                                              \
     for (int k = degree; k > 0; --k) e = e * (r * Real(1.0 / k)) + Real(1);                       \
     return (e + e) * (V)(exponent << mantissa);                                                   \
   }                                                                                               \

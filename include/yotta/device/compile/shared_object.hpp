@@ -22,9 +22,10 @@
 namespace yotta {
 
 struct CompilerOptions {
-  std::string compiler;            // a program; empty: none is installed
-  std::vector<std::string> flags;  // beside those that make a shared object
-  std::filesystem::path cache;     // a folder, made if it is not there
+  std::string compiler;                     // a program; empty: none is installed
+  std::vector<std::string> flags;           // beside those that make a shared object
+  std::filesystem::path cache;              // a folder, made if it is not there
+  std::vector<std::string> libraries = {};  // what it links
 };
 
 // This machine's compiler, flags for fast code for this processor, the user's cache.

@@ -96,6 +96,7 @@ inline void compile_into(const std::filesystem::path& path, const std::string& s
   for (const std::string& word :
        {std::string("-shared"), std::string("-fPIC"), text, std::string("-o"), made})
     words.push_back(word);
+  words.insert(words.end(), options.libraries.begin(), options.libraries.end());
   if (!run_program(words, said)) {
     std::error_code error;
     const std::string message = std::filesystem::exists(said, error) ? read_file(said) : "";

@@ -19,7 +19,7 @@ void map_tile(const std::vector<Tile<Real>>& in, int64_t count, Real* out, F f) 
   using V = typename L::V;
   const auto operand = [&](size_t k, int64_t i) {
     if (k >= in.size()) return V{};
-    return in[k].step == 0 ? L::all(*in[k].data) : L::load(in[k].data + i, count - i);
+    return in[k].step == 0 ? L::spread(*in[k].data) : L::load(in[k].data + i, count - i);
   };
   for (int64_t i = 0; i < count; i += L::lanes)
     L::store(out + i, f(operand(0, i), operand(1, i), operand(2, i)), count - i);
@@ -31,8 +31,8 @@ void make_tile(const Node& node, TilePlace place, int64_t count, Real* out) {
   const uint64_t stream = hash_name(node.name);
   const auto low = [](uint64_t bits) { return static_cast<unsigned>(bits); };
   for (int64_t i = 0; i < count; i += L::lanes) {
-    typename L::V v = L::all(static_cast<Real>(node.number));
-    if (node.op == Op::row) v = L::all(static_cast<Real>(place.row));
+    typename L::V v = L::spread(static_cast<Real>(node.number));
+    if (node.op == Op::row) v = L::spread(static_cast<Real>(place.row));
     if (node.op == Op::column) v = L::count_from(place.column + i);
     if (node.op == Op::keep)
       v = L::keep(place.row * place.columns + place.column + i, low(keep_threshold(node.number)),
@@ -65,10 +65,10 @@ template <class Real>
 Real reduce_tile_of(Op op, Tile<Real> x, int64_t count) {
   using L = Lanes<Real>;
   using V = typename L::V;
-  const V nothing = L::all(op == Op::row_sum ? Real{0} : -L::infinity());
+  const V nothing = L::spread(op == Op::row_sum ? Real{0} : -L::infinity());
   V total = nothing;
   for (int64_t i = 0; i < count; i += L::lanes) {
-    const V v = x.step == 0 ? L::all(*x.data) : L::load(x.data + i, count - i);
+    const V v = x.step == 0 ? L::spread(*x.data) : L::load(x.data + i, count - i);
     const V part = L::among(v, count - i, nothing);
     total = op == Op::row_sum ? total + part : L::larger(total, part);
   }
