@@ -217,7 +217,7 @@ inline std::vector<int> reuse_memory(const Graph& graph, const std::vector<Launc
 
 // ---- lines as text ----
 // What differs between the two languages.
-struct Dialect {
+struct KernelLanguage {
   int64_t lanes;         // columns that one step of a loop computes
   int64_t piece;         // columns of a row that one task or block computes, without reductions
   const char* function;  // what stands before the function of a part
@@ -226,23 +226,24 @@ struct Dialect {
   const char* fold_max;
 };
 inline constexpr int cuda_threads = 256;  // of a block
-inline constexpr Dialect cpu_dialect = {0,
-                                        4096,
-                                        "static inline",
-                                        "for (long c = begin, k = 0; c < end; c += lanes, ++k) {",
-                                        "spread(fold_sum({}))",
-                                        "spread(fold_max({}))"};
-inline constexpr Dialect cuda_dialect = {
+inline constexpr KernelLanguage cpp_kernel = {
+    0,
+    4096,
+    "static inline",
+    "for (long c = begin, k = 0; c < end; c += lanes, ++k) {",
+    "spread(fold_sum({}))",
+    "spread(fold_max({}))"};
+inline constexpr KernelLanguage cuda_kernel = {
     cuda_threads,        4 * cuda_threads,
     "static __device__", "for (long c = begin + threadIdx.x, k = 0; c < end; c += 256, ++k) {",
     "fold_sum({})",      "fold_max({})"};
 
 // The columns that a task computes, and how many tasks there are.
-inline int64_t piece_of(const Walk& walk, const Dialect& dialect) {
-  return walk.reduces ? walk.space.columns : std::min(walk.space.columns, dialect.piece);
+inline int64_t piece_of(const Walk& walk, const KernelLanguage& language) {
+  return walk.reduces ? walk.space.columns : std::min(walk.space.columns, language.piece);
 }
-inline int64_t tasks_of(const Walk& walk, const Dialect& dialect) {
-  return walk.space.rows * ceil_div(walk.space.columns, piece_of(walk, dialect));
+inline int64_t tasks_of(const Walk& walk, const KernelLanguage& language) {
+  return walk.space.rows * ceil_div(walk.space.columns, piece_of(walk, language));
 }
 
 inline std::string replaced(std::string text, const std::string& what, const std::string& by) {
@@ -280,13 +281,14 @@ inline std::string place(const Graph& graph, const Walk& walk, int n) {
   return a_row ? " + r" : fmt::format(" + r * {} + c", size.columns);
 }
 
-inline std::string print_line(const Graph& graph, const Walk& walk, const Dialect& dialect,
+inline std::string print_line(const Graph& graph, const Walk& walk, const KernelLanguage& language,
                               const Line& line, const std::map<int, std::string>& memory) {
   const int n = line.node;
   const auto pointer = [&] { return memory.at(n) + place(graph, walk, n); };
   if (line.step == Step::loop) {
     const bool whole = walk.space.columns % 16 == 0;  // no vector hangs over the end
-    return fmt::format("{}\n    const long count = {};", dialect.loop, whole ? "lanes" : "end - c");
+    return fmt::format("{}\n    const long count = {};", language.loop,
+                       whole ? "lanes" : "end - c");
   }
   if (line.step == Step::end) return "}";
   const bool a_row = walk.a_row[static_cast<size_t>(n)];
@@ -306,7 +308,7 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Dialec
                                op == Op::row_sum ? "spread(0)" : "spread(-infinity())")));
     case Step::fold:
       return fmt::format("const V v{} = {};", n,
-                         replaced(op == Op::row_sum ? dialect.fold_sum : dialect.fold_max, "{}",
+                         replaced(op == Op::row_sum ? language.fold_sum : language.fold_max, "{}",
                                   fmt::format("a{}", n)));
     default:
       return a_row ? fmt::format("store_one({}, v{});", pointer(), n)
@@ -315,13 +317,14 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Dialec
 }
 
 // The function of one kernel: what task number `task` of it does.
-inline std::string print_part(const Graph& graph, const Kernel& kernel, const Dialect& dialect,
-                              size_t part, const std::map<int, std::string>& memory) {
+inline std::string print_part(const Graph& graph, const Kernel& kernel,
+                              const KernelLanguage& language, size_t part,
+                              const std::map<int, std::string>& memory) {
   const Walk walk = walk_of(graph, kernel);
-  const int64_t piece = piece_of(walk, dialect), C = walk.space.columns;
-  const int64_t lanes = dialect.lanes > 0 ? dialect.lanes : 64 / bytes_of(graph.dtype);
+  const int64_t piece = piece_of(walk, language), C = walk.space.columns;
+  const int64_t lanes = language.lanes > 0 ? language.lanes : 64 / bytes_of(graph.dtype);
   std::string text =
-      fmt::format("{} void part{}(const Arrays& a, long task) {{\n", dialect.function, part);
+      fmt::format("{} void part{}(const Arrays& a, long task) {{\n", language.function, part);
   const int64_t pieces = ceil_div(C, piece);
   text += fmt::format("  const long r = task / {0}, begin = task % {0} * {1};\n", pieces, piece);
   text += fmt::format("  const long end = begin + {0} < {1} ? begin + {0} : {1};\n  (void)r;\n",
@@ -336,7 +339,7 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel, const Di
   bool inside = false;
   for (const Line& line : lines_of(graph, kernel, walk)) {
     if (line.step == Step::end) inside = false;
-    text += (inside ? "    " : "  ") + print_line(graph, walk, dialect, line, memory) + "\n";
+    text += (inside ? "    " : "  ") + print_line(graph, walk, language, line, memory) + "\n";
     inside = inside || line.step == Step::loop;
   }
   return text + "}\n";
@@ -357,14 +360,15 @@ inline LaunchValues values_of(const Launch& launch) {
 }
 
 // Tasks of a whole launch: those of its first kernel, then those of the second, ...
-inline int64_t tasks_of(const Graph& graph, const Launch& launch, const Dialect& dialect) {
+inline int64_t tasks_of(const Graph& graph, const Launch& launch, const KernelLanguage& language) {
   int64_t tasks = 0;
-  for (const Kernel& kernel : launch) tasks += tasks_of(walk_of(graph, kernel), dialect);
+  for (const Kernel& kernel : launch) tasks += tasks_of(walk_of(graph, kernel), language);
   return tasks;
 }
 
 // The functions of all kernels of a launch, and `run_task`, which finds the one that has a task.
-inline std::string print_parts(const Graph& graph, const Launch& launch, const Dialect& dialect) {
+inline std::string print_parts(const Graph& graph, const Launch& launch,
+                               const KernelLanguage& language) {
   const LaunchValues values = values_of(launch);
   std::map<int, std::string> memory;
   for (size_t i = 0; i < values.reads.size(); ++i)
@@ -374,11 +378,11 @@ inline std::string print_parts(const Graph& graph, const Launch& launch, const D
   std::string text = fmt::format("struct Arrays {{\n  const Real* in[{}];\n  Real* out[{}];\n}};\n",
                                  std::max<size_t>(1, values.reads.size()), values.writes.size());
   std::string choice =
-      fmt::format("{} void run_task(const Arrays& a, long task) {{\n", dialect.function);
+      fmt::format("{} void run_task(const Arrays& a, long task) {{\n", language.function);
   int64_t first = 0;
   for (size_t part = 0; part < launch.size(); ++part) {
-    text += print_part(graph, launch[part], dialect, part, memory);
-    const int64_t next = first + tasks_of(walk_of(graph, launch[part]), dialect);
+    text += print_part(graph, launch[part], language, part, memory);
+    const int64_t next = first + tasks_of(walk_of(graph, launch[part]), language);
     choice += fmt::format("  if (task < {}) return part{}(a, task - {});\n", next, part, first);
     first = next;
   }
@@ -389,7 +393,7 @@ inline std::string print_parts(const Graph& graph, const Launch& launch, const D
 inline std::string print_cpu(const Graph& graph, const Launch& launch) {
   return fmt::format("typedef {} Real;\n", graph.dtype == DType::f64 ? "double" : "float") +
          lanes_text + "\nstatic inline void store_one(Real* to, V v) { *to = first(v); }\n" +
-         print_parts(graph, launch, cpu_dialect) +
+         print_parts(graph, launch, cpp_kernel) +
          "extern \"C\" void run(const void* arrays, long first, long last) {\n"
          "  for (long t = first; t < last; ++t) run_task(*(const Arrays*)arrays, t);\n}\n";
 }
@@ -397,7 +401,7 @@ inline std::string print_cpu(const Graph& graph, const Launch& launch) {
 // CUDA: the kernel `fused`, of blocks of cuda_threads threads, a block a task.
 inline std::string print_cuda(const Graph& graph, const Launch& launch) {
   return fmt::format("typedef {} Real;\n", graph.dtype == DType::f64 ? "double" : "float") +
-         cuda_functions + print_parts(graph, launch, cuda_dialect) +
+         cuda_functions + print_parts(graph, launch, cuda_kernel) +
          "extern \"C\" __global__ void fused(Arrays a) { run_task(a, blockIdx.x); }\n";
 }
 

@@ -92,12 +92,14 @@ inline Schedule late_waits(const Graph& graph, const Schedule& schedule) {
   return result;
 }
 
-// Joins all_reduces until a bucket has `bytes`, or one of its results is waited for.
+// Joins all_reduces until a bucket has `bytes`, one of its results is waited for, or no more come.
 inline Schedule bucketed(const Graph& graph, const Schedule& schedule, double bytes) {
   Schedule result;
   Action bucket{Act::start, {}};  // begun, not started yet
   std::map<int, std::vector<int>> bucket_of;
   double held = 0;
+  int64_t to_come = std::count_if(schedule.begin(), schedule.end(),
+                                  [](const Action& action) { return action.act == Act::start; });
   const auto start = [&] {
     if (bucket.nodes.empty()) return;
     for (const int n : bucket.nodes) bucket_of[n] = bucket.nodes;
@@ -110,7 +112,8 @@ inline Schedule bucketed(const Graph& graph, const Schedule& schedule, double by
     if (action.act == Act::start) {
       bucket.nodes.push_back(n);
       held += bytes_of(graph, n);
-      if (held >= bytes) start();
+      --to_come;
+      if (held >= bytes || to_come == 0) start();
     }
     if (action.act != Act::wait) continue;
     if (std::count(bucket.nodes.begin(), bucket.nodes.end(), n) > 0) start();

@@ -119,7 +119,7 @@ TEST_CASE("generated CUDA in the emulator: right, clean, and each byte once") {
   long bytes = 0, sectors = 0;
   reinterpret_cast<Emulate>(compiled.object->function("emulate"))(
       in.data(), in_counts.data(), out.data(), out_counts.data(),
-      tasks_of(graph, launches[0], cuda_dialect), &bytes, &sectors);
+      tasks_of(graph, launches[0], cuda_kernel), &bytes, &sectors);
   for (size_t i = 0; i < values.writes.size(); ++i)
     for (size_t o = 0; o < graph.outputs.size(); ++o)
       if (graph.outputs[o] == values.writes[i]) check_close(results[i], expected[o], 1e-5);

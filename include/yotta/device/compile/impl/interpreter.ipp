@@ -119,7 +119,7 @@ class TileRun {
 
 YOTTA_INLINE Moved interpret(const Graph& graph, const Walk& walk, const std::vector<Line>& lines,
                              const std::map<int, void*>& memory, Where where) {
-  const int64_t piece = piece_of(walk, cpu_dialect), columns = walk.space.columns;
+  const int64_t piece = piece_of(walk, cpp_kernel), columns = walk.space.columns;
   const int64_t pieces = ceil_div(columns, piece);
   std::atomic<int64_t> loaded = 0, stored = 0;
   visit_real(graph.dtype, where, [&]<class Real>(Type<Real>) {

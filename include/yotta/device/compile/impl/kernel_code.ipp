@@ -64,8 +64,8 @@ YOTTA_INLINE void KernelCode::run(const Graph& graph, const Launch& launch,
     }
     return;
   }
-  const int64_t tasks = tasks_of(graph, launch, cpu_dialect);
-  const int64_t piece = piece_of(walk_of(graph, launch[0]), cpu_dialect);
+  const int64_t tasks = tasks_of(graph, launch, cpp_kernel);
+  const int64_t piece = piece_of(walk_of(graph, launch[0]), cpp_kernel);
   parallel_for(tasks, std::max<int64_t>(1, 16384 / piece),
                [&](int64_t begin, int64_t end) { function_(arrays.data(), begin, end); });
 }
