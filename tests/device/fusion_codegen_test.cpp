@@ -77,9 +77,10 @@ TEST_CASE("a result takes the memory of what nobody reads any more") {
   const Tensor x = uniform("x", {8, 8});
   const auto reused = [](const Graph& graph) {
     const std::vector<Kernel> all = kernels(graph, fuse(graph));
-    const std::vector<int> memory = reuse_memory(graph, one_by_one(all));
+    const ByNode<int> memory = reuse_memory(graph, one_by_one(all));
     int count = 0;
-    for (size_t n = 0; n < memory.size(); ++n) count += memory[n] != static_cast<int>(n);
+    for (size_t n = 0; n < memory.size(); ++n)
+      count += memory[static_cast<int>(n)] != static_cast<int>(n);
     return count;
   };
   // matmul, then exp: over the product.
@@ -115,10 +116,10 @@ TEST_CASE("a value is not written over what a later loop has yet to load") {
       },
       {x});
   const std::vector<Kernel> all = kernels(graph, fuse(graph));
-  const std::vector<int> memory = reuse_memory(graph, one_by_one(all));
+  const ByNode<int> memory = reuse_memory(graph, one_by_one(all));
   const int e = graph.outputs[0], scaled = graph.outputs[1];
-  CHECK(memory[static_cast<size_t>(e)] != 2);  // q's
-  CHECK(memory[static_cast<size_t>(scaled)] == 2);
+  CHECK(memory[e] != 2);  // q's
+  CHECK(memory[scaled] == 2);
 }
 
 TEST_CASE("a value is not written over what another kernel of the launch reads") {
@@ -132,7 +133,7 @@ TEST_CASE("a value is not written over what another kernel of the launch reads")
   const std::vector<Kernel> all = kernels(graph, fuse(graph));
   REQUIRE(all.size() == 3);
   const auto taken = [&](const std::vector<Launch>& launches) {
-    const std::vector<int> memory = reuse_memory(graph, launches);
+    const ByNode<int> memory = reuse_memory(graph, launches);
     return std::count(memory.begin(), memory.end(), 1) - 1;  // besides the product itself
   };
   CHECK(taken(one_by_one(all)) == 1);

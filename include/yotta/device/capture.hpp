@@ -45,8 +45,7 @@ inline OpCost eager_cost(const Graph& graph, int n) {
   OpCost cost{info(graph.node(n).op).name, graph.dtype, flops_of(graph, n), 0, bytes_of(graph, n)};
   std::vector<int> seen;
   for (const int i : graph.node(n).in) {
-    if (graph.node(i).op == Op::number || std::find(seen.begin(), seen.end(), i) != seen.end())
-      continue;
+    if (graph.node(i).op == Op::number || contains(seen, i)) continue;
     cost.bytes_read += bytes_of(graph, i);
     seen.push_back(i);
   }
@@ -306,23 +305,24 @@ inline void check_guards(const Graph& graph, const std::vector<Tensor>& argument
 }
 
 // Computes node n, whose operands are in `values`.
-inline void run_graph_node(const Graph& graph, int n, std::vector<Tensor>& values, Where where) {
+inline void run_graph_node(const Graph& graph, int n, ByNode<Tensor>& values, Where where) {
   const Node& node = graph.node(n);
   std::vector<Tensor> in;
-  for (const int i : node.in) in.push_back(values[static_cast<size_t>(i)]);
+  for (const int i : node.in) in.push_back(values[i]);
   if (node.op != Op::number) charge(eager_cost(graph, n));
-  values[static_cast<size_t>(n)] = run_node(node, graph.dtype, in, where);
+  values[n] = run_node(node, graph.dtype, in, where);
 }
 
 // The graph as it stands, one operation after the other: what running at once does.
 inline std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& arguments,
                                Where where = Where::current()) {
   check_guards(graph, arguments, where);
-  std::vector<Tensor> values(graph.nodes.size()), results;
-  for (size_t i = 0; const int n : graph.inputs()) values[static_cast<size_t>(n)] = arguments[i++];
+  ByNode<Tensor> values(graph);
+  std::vector<Tensor> results;
+  for (size_t i = 0; const int n : graph.inputs()) values[n] = arguments[i++];
   for (int n = 0; n < graph.size(); ++n)
     if (graph.node(n).op != Op::input) run_graph_node(graph, n, values, where);
-  for (const int n : graph.outputs) results.push_back(values[static_cast<size_t>(n)]);
+  for (const int n : graph.outputs) results.push_back(values[n]);
   return results;
 }
 

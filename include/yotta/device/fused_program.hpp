@@ -47,27 +47,27 @@ class FusedProgram {
   int allocations() const {
     int count = 0;
     for (const Kernel& kernel : kernels_)
-      for (const int n : kernel.writes) count += memory_[static_cast<size_t>(n)] == n ? 1 : 0;
+      for (const int n : kernel.writes) count += memory_[n] == n ? 1 : 0;
     return count;
   }
 
   std::vector<Tensor> operator()(const std::vector<Tensor>& arguments,
                                  Where where = Where::current()) const {
     check_guards(graph_, arguments, where);
-    std::vector<Tensor> values(graph_.nodes.size()), results;
+    ByNode<Tensor> values(graph_);
+    std::vector<Tensor> results;
     for (size_t i = 0; const int n : graph_.inputs())
-      values[static_cast<size_t>(n)] =
-          arguments[i++].reshape({graph_.node(n).size.rows, graph_.node(n).size.columns});
+      values[n] = arguments[i++].reshape({graph_.node(n).size.rows, graph_.node(n).size.columns});
     for (size_t l = 0; l < launches_.size(); ++l) {
       run_launch(l, values, where);
       drop_unread(l, values);
     }
-    for (const int n : graph_.outputs) results.push_back(values[static_cast<size_t>(n)]);
+    for (const int n : graph_.outputs) results.push_back(values[n]);
     return results;
   }
 
  private:
-  void run_launch(size_t l, std::vector<Tensor>& values, Where where) const {
+  void run_launch(size_t l, ByNode<Tensor>& values, Where where) const {
     OpCost cost{"fused", graph_.dtype, 0, 0, 0};
     for (const Kernel& kernel : launches_[l]) {
       const OpCost own = cost_of(graph_, kernel);
@@ -79,34 +79,33 @@ class FusedProgram {
     charge(cost);
     for (const Kernel& kernel : launches_[l])
       for (const int n : kernel.writes) {
-        const int memory = memory_[static_cast<size_t>(n)];
+        const int memory = memory_[n];
         const Size size = graph_.node(n).size;
-        values[static_cast<size_t>(n)] =
-            memory == n ? Tensor::empty({size.rows, size.columns}, graph_.dtype, where)
-                        : owner_of(memory, values);
+        values[n] = memory == n ? Tensor::empty({size.rows, size.columns}, graph_.dtype, where)
+                                : owner_of(memory, values);
       }
     code_[l].run(graph_, launches_[l], values, where);
   }
   // The tensor, of those still held, that has this value's memory.
-  Tensor owner_of(int memory, const std::vector<Tensor>& values) const {
-    for (size_t n = 0; n < values.size(); ++n)
+  Tensor owner_of(int memory, const ByNode<Tensor>& values) const {
+    for (int n = 0; n < graph_.size(); ++n)
       if (memory_[n] == memory && values[n].defined()) return values[n];
     return {};
   }
   // Memory goes back as soon as no launch reads it.
-  void drop_unread(size_t done, std::vector<Tensor>& values) const {
-    std::vector<bool> needed(values.size());
-    for (const int n : graph_.outputs) needed[static_cast<size_t>(n)] = true;
+  void drop_unread(size_t done, ByNode<Tensor>& values) const {
+    ByNode<bool> needed(graph_);
+    for (const int n : graph_.outputs) needed[n] = true;
     for (size_t l = done + 1; l < launches_.size(); ++l)
-      for (const int n : values_of(launches_[l]).reads) needed[static_cast<size_t>(n)] = true;
-    for (size_t n = 0; n < values.size(); ++n)
+      for (const int n : values_of(launches_[l]).reads) needed[n] = true;
+    for (int n = 0; n < graph_.size(); ++n)
       if (!needed[n]) values[n] = Tensor();
   }
 
   Graph graph_;
   std::vector<Kernel> kernels_;
   std::vector<Launch> launches_;
-  std::vector<int> memory_;
+  ByNode<int> memory_;
   std::vector<KernelCode> code_;
 };
 

@@ -40,40 +40,40 @@ namespace yotta {
 // ---- from graph to graph ----
 // The graph without nodes that no output needs. Inputs stay: callers count on their places.
 inline Graph remove_dead(const Graph& graph) {
-  std::vector<bool> needed(graph.nodes.size());
-  for (const int n : graph.outputs) needed[static_cast<size_t>(n)] = true;
+  ByNode<bool> needed(graph);
+  for (const int n : graph.outputs) needed[n] = true;
   for (int n = graph.size() - 1; n >= 0; --n)
-    if (needed[static_cast<size_t>(n)])
-      for (const int i : graph.node(n).in) needed[static_cast<size_t>(i)] = true;
+    if (needed[n])
+      for (const int i : graph.node(n).in) needed[i] = true;
   Graph result{{}, {}, graph.dtype};
-  std::vector<int> moved(graph.nodes.size());
+  ByNode<int> moved(graph);
   for (int n = 0; n < graph.size(); ++n) {
     Node node = graph.node(n);
-    if (!needed[static_cast<size_t>(n)] && node.op != Op::input) continue;
-    for (int& i : node.in) i = moved[static_cast<size_t>(i)];
-    moved[static_cast<size_t>(n)] = result.add(node);
+    if (!needed[n] && node.op != Op::input) continue;
+    for (int& i : node.in) i = moved[i];
+    moved[n] = result.add(node);
   }
-  for (const int n : graph.outputs) result.outputs.push_back(moved[static_cast<size_t>(n)]);
+  for (const int n : graph.outputs) result.outputs.push_back(moved[n]);
   return result;
 }
 
 // The graph with one node in place of several that compute the same from the same.
 inline Graph merge_equal(const Graph& graph) {
   Graph result{{}, {}, graph.dtype};
-  std::vector<int> moved(graph.nodes.size());
+  ByNode<int> moved(graph);
   using Key = std::tuple<Op, std::vector<int>, int64_t, int64_t, double, uint64_t, std::string>;
   std::map<Key, int> known;
   for (int n = 0; n < graph.size(); ++n) {
     Node node = graph.node(n);
-    for (int& i : node.in) i = moved[static_cast<size_t>(i)];
+    for (int& i : node.in) i = moved[i];
     const Key key = {node.op,     node.in,   node.size.rows, node.size.columns,
                      node.number, node.seed, node.name};
     const auto found = known.find(key);
     const bool is_new = found == known.end() || node.op == Op::input;
-    moved[static_cast<size_t>(n)] = is_new ? result.add(node) : found->second;
-    if (is_new) known[key] = moved[static_cast<size_t>(n)];
+    moved[n] = is_new ? result.add(node) : found->second;
+    if (is_new) known[key] = moved[n];
   }
-  for (const int n : graph.outputs) result.outputs.push_back(moved[static_cast<size_t>(n)]);
+  for (const int n : graph.outputs) result.outputs.push_back(moved[n]);
   return remove_dead(result);
 }
 
@@ -102,12 +102,12 @@ inline Size space_of(const Graph& graph, int n) {
 inline constexpr int64_t longest_row = 8192;
 
 // Kernels while they are merged: owner[n] is the kernel of node n, named after one of its nodes.
-using Owners = std::vector<int>;
+using Owners = ByNode<int>;
 
 // Each node is a kernel of its own: how a program without a compiler runs.
 inline Owners one_kernel_each(const Graph& graph) {
-  Owners owner(graph.nodes.size());
-  for (int n = 0; n < graph.size(); ++n) owner[static_cast<size_t>(n)] = n;
+  Owners owner(graph);
+  for (int n = 0; n < graph.size(); ++n) owner[n] = n;
   return owner;
 }
 
@@ -119,7 +119,7 @@ struct KernelShape {
 inline KernelShape shape_of(const Graph& graph, const Owners& owner, int kernel) {
   KernelShape shape;
   for (int n = 0; n < graph.size(); ++n) {
-    if (owner[static_cast<size_t>(n)] != kernel) continue;
+    if (owner[n] != kernel) continue;
     const Node& node = graph.node(n);
     const Size space = space_of(graph, n);
     shape.space = {std::max(shape.space.rows, space.rows),
@@ -142,16 +142,15 @@ inline bool same_walk(const KernelShape& a, const KernelShape& b) {
 // Whether a value of kernel `from` reaches kernel `to` by way of a third one. Merged, the two would
 // have to run before and after that one.
 inline bool leads_around(const Graph& graph, const Owners& owner, int from, int to) {
-  std::vector<bool> after(graph.nodes.size());  // kernels that wait for `from`, without `to`
+  ByNode<bool> after(graph);  // kernels that wait for `from`, without `to`
   for (bool grown = true; grown;) {
     grown = false;
     for (int n = 0; n < graph.size(); ++n)
       for (const int i : graph.node(n).in) {
-        const int source = owner[static_cast<size_t>(i)], here = owner[static_cast<size_t>(n)];
+        const int source = owner[i], here = owner[n];
         if (source == to || source == here || here == from) continue;
-        if (source != from && !after[static_cast<size_t>(source)]) continue;
-        if (here != to && !after[static_cast<size_t>(here)])
-          after[static_cast<size_t>(here)] = grown = true;
+        if (source != from && !after[source]) continue;
+        if (here != to && !after[here]) after[here] = grown = true;
         if (here == to && source != from) return true;
       }
   }
@@ -165,7 +164,7 @@ inline Owners fuse(const Graph& graph) {
   for (int n = 0; n < graph.size(); ++n) {
     if (!needs_kernel(graph.node(n).op)) continue;
     for (const int i : graph.node(n).in) {
-      const int producer = owner[static_cast<size_t>(i)], mine = owner[static_cast<size_t>(n)];
+      const int producer = owner[i], mine = owner[n];
       if (!needs_kernel(graph.node(i).op) || producer == mine) continue;
       if (!same_walk(shape_of(graph, owner, producer), shape_of(graph, owner, mine))) continue;
       if (leads_around(graph, owner, producer, mine)) continue;
@@ -175,46 +174,52 @@ inline Owners fuse(const Graph& graph) {
   return owner;
 }
 
-// The kernel that computes these nodes. What is made from nothing is made in it; what other kernels
-// or the caller need is written.
+// Whether a value of this kernel must be written: the caller or another kernel reads it.
+inline bool leaves_kernel(const Graph& graph, const Owners& owner, int n) {
+  if (contains(graph.outputs, n)) return true;
+  for (int reader = 0; reader < graph.size(); ++reader)
+    if (owner[reader] != owner[n] && contains(graph.node(reader).in, n)) return true;
+  return false;
+}
+
+// The kernel that computes these nodes. What is made from nothing is made in it.
 inline Kernel kernel_of(const Graph& graph, const Owners& owner, int kernel) {
   Kernel made{{}, {}, {}, shape_of(graph, owner, kernel).space};
-  const auto inside = [&](int n) {
-    return owner[static_cast<size_t>(n)] == kernel && needs_kernel(graph.node(n).op);
-  };
-  std::vector<bool> used(graph.nodes.size()), outside(graph.nodes.size());
+  const auto inside = [&](int n) { return owner[n] == kernel && needs_kernel(graph.node(n).op); };
+  ByNode<bool> used(graph);
   for (int n = 0; n < graph.size(); ++n)
-    for (const int i : graph.node(n).in)
-      (inside(n) ? used : outside)[static_cast<size_t>(i)] = true;
-  for (const int n : graph.outputs) outside[static_cast<size_t>(n)] = true;
+    for (const int i : graph.node(n).in) used[i] = used[i] || inside(n);
   for (int n = 0; n < graph.size(); ++n) {
-    const bool is_used = used[static_cast<size_t>(n)];
-    if (inside(n) || (is_used && is_made(graph.node(n).op))) made.nodes.push_back(n);
-    if (inside(n) && outside[static_cast<size_t>(n)]) made.writes.push_back(n);
-    if (is_used && !inside(n) && !is_made(graph.node(n).op)) made.reads.push_back(n);
+    const bool is_new = is_made(graph.node(n).op);
+    if (inside(n) || (used[n] && is_new)) made.nodes.push_back(n);
+    if (inside(n) && leaves_kernel(graph, owner, n)) made.writes.push_back(n);
+    if (used[n] && !inside(n) && !is_new) made.reads.push_back(n);
   }
   return made;
 }
 
 // All kernels, each after those whose values it reads.
-inline std::vector<Kernel> kernels(const Graph& graph, const Owners& owner) {
+inline std::vector<Kernel> kernels(const Graph& graph, const Owners& owner,
+                                   Where where = Where::current()) {
   std::vector<Kernel> waiting, order;
-  for (int k = 0; k < graph.size(); ++k) {
-    const auto mine = std::find(owner.begin(), owner.end(), k);
-    bool works = false;
-    for (auto n = mine; n != owner.end(); ++n)
-      works =
-          works || (*n == k && needs_kernel(graph.node(static_cast<int>(n - owner.begin())).op));
-    if (works) waiting.push_back(kernel_of(graph, owner, k));
-  }
-  std::vector<bool> there(graph.nodes.size());
-  for (const int n : graph.inputs()) there[static_cast<size_t>(n)] = true;
+  for (int k = 0; k < graph.size(); ++k)
+    for (int n = 0; n < graph.size(); ++n)
+      if (owner[n] == k && needs_kernel(graph.node(n).op)) {
+        waiting.push_back(kernel_of(graph, owner, k));
+        break;
+      }
+  ByNode<bool> there(graph);
+  for (const int n : graph.inputs()) there[n] = true;
   while (!waiting.empty()) {
     const auto ready = std::find_if(waiting.begin(), waiting.end(), [&](const Kernel& kernel) {
-      return std::all_of(kernel.reads.begin(), kernel.reads.end(),
-                         [&](int n) { return there[static_cast<size_t>(n)]; });
+      return std::all_of(kernel.reads.begin(), kernel.reads.end(), [&](int n) { return there[n]; });
     });
-    for (const int n : ready->writes) there[static_cast<size_t>(n)] = true;
+    if (ready == waiting.end())
+      fail(where,
+           "{} kernels wait for each other's values: each would have to run before another "
+           "one and after it. Nodes were merged although a path leads around",
+           waiting.size());
+    for (const int n : ready->writes) there[n] = true;
     order.push_back(std::move(*ready));
     waiting.erase(ready);
   }

@@ -56,31 +56,28 @@ struct Walk {
   bool flat = false;  // rows do not matter: all of it is one long row
   bool reduces = false;
   std::vector<int> values;  // all that it loads or computes, in order
-  std::vector<int> phase;  // of each node of the graph: in which loop, or before which, it is there
-  std::vector<bool> a_row;    // of each node: one number a row, computed outside of loops
-  std::vector<bool> crosses;  // of each node: a later phase needs it
-  std::vector<bool> reduced;  // of each node: summed up here, along the row
+  ByNode<int> phase;        // in which loop, or before which, it is there
+  ByNode<bool> a_row;       // one number a row, computed outside of loops
+  ByNode<bool> crosses;     // a later phase needs it
+  ByNode<bool> reduced;     // summed up here, along the row
 };
 
 // In which phase each value is computed. A loop's reductions are there in the next phase. What is
 // loaded or made is so where it is first used.
 inline void find_phases(const Graph& graph, const Kernel& kernel, Walk& walk) {
   constexpr int none = 1 << 20;
-  walk.phase.assign(graph.nodes.size(), none);
+  walk.phase = ByNode<int>(graph, none);
   for (const int n : kernel.nodes) {
     if (is_made(graph.node(n).op)) continue;
-    int& phase = walk.phase[static_cast<size_t>(n)] = 0;
+    int& phase = walk.phase[n] = 0;
     for (const int i : graph.node(n).in) {
-      const bool inside = std::count(kernel.nodes.begin(), kernel.nodes.end(), i) > 0;
-      if (!inside || is_made(graph.node(i).op)) continue;
+      if (!contains(kernel.nodes, i) || is_made(graph.node(i).op)) continue;
       const int wait = is_row_reduction(graph.node(i).op) ? 1 : 0;
-      phase = std::max(phase, walk.phase[static_cast<size_t>(i)] + wait);
+      phase = std::max(phase, walk.phase[i] + wait);
     }
   }
   for (const int n : kernel.nodes)
-    for (const int i : graph.node(n).in)
-      walk.phase[static_cast<size_t>(i)] =
-          std::min(walk.phase[static_cast<size_t>(i)], walk.phase[static_cast<size_t>(n)]);
+    for (const int i : graph.node(n).in) walk.phase[i] = std::min(walk.phase[i], walk.phase[n]);
 }
 
 // Whether the whole matrix may be taken as one row: nothing depends on where a row begins.
@@ -104,55 +101,51 @@ inline Walk walk_of(const Graph& graph, const Kernel& kernel) {
   std::merge(kernel.nodes.begin(), kernel.nodes.end(), kernel.reads.begin(), kernel.reads.end(),
              std::back_inserter(walk.values));
   find_phases(graph, kernel, walk);
-  walk.a_row.resize(graph.nodes.size());
-  walk.crosses.resize(graph.nodes.size());
-  walk.reduced.resize(graph.nodes.size());
+  walk.a_row = ByNode<bool>(graph);
+  walk.crosses = ByNode<bool>(graph);
+  walk.reduced = ByNode<bool>(graph);
   for (const int n : kernel.nodes)
-    if (is_row_reduction(graph.node(n).op))
-      walk.reduced[static_cast<size_t>(n)] = walk.reduces = true;
+    if (is_row_reduction(graph.node(n).op)) walk.reduced[n] = walk.reduces = true;
   for (const int n : walk.values) {
     const Node& node = graph.node(n);
-    walk.a_row[static_cast<size_t>(n)] =
+    walk.a_row[n] =
         walk.flat ? node.size.count() == 1 && walk.space.columns > 1 : node.size.columns == 1;
     for (const int i : node.in)
-      if (!walk.a_row[static_cast<size_t>(i)] &&
-          walk.phase[static_cast<size_t>(i)] < walk.phase[static_cast<size_t>(n)])
-        walk.crosses[static_cast<size_t>(i)] = true;
+      if (!walk.a_row[i] && walk.phase[i] < walk.phase[n]) walk.crosses[i] = true;
   }
   return walk;
+}
+
+// What a loop takes from earlier ones.
+inline std::vector<Line> recalls(const Graph& graph, const Kernel& kernel, const Walk& walk,
+                                 int phase) {
+  std::vector<Line> lines;
+  for (const int n : walk.values) {
+    if (!walk.crosses[n] || walk.phase[n] >= phase) continue;
+    if (std::any_of(kernel.nodes.begin(), kernel.nodes.end(), [&](int user) {
+          return walk.phase[user] == phase && contains(graph.node(user).in, n);
+        }))
+      lines.push_back({Step::recall, n});
+  }
+  return lines;
 }
 
 // One loop of a row, and what is computed before and after it.
 inline void add_phase(const Graph& graph, const Kernel& kernel, const Walk& walk, int phase,
                       std::vector<Line>& lines) {
-  const auto here = [&](int n) { return walk.phase[static_cast<size_t>(n)] == phase; };
-  const auto writes = [&](int n) {
-    return std::count(kernel.writes.begin(), kernel.writes.end(), n) > 0;
-  };
-  const auto step = [&](int n) {
-    const bool read = std::count(kernel.reads.begin(), kernel.reads.end(), n) > 0;
-    return read ? Step::load : Step::compute;
-  };
-  std::vector<Line> body, folds;
-  for (const int n : walk.values) {  // from earlier loops
-    const bool used = std::any_of(kernel.nodes.begin(), kernel.nodes.end(), [&](int user) {
-      const std::vector<int>& in = graph.node(user).in;
-      return here(user) && !is_made(graph.node(user).op) && std::count(in.begin(), in.end(), n) > 0;
-    });
-    if (walk.crosses[static_cast<size_t>(n)] && walk.phase[static_cast<size_t>(n)] < phase && used)
-      body.push_back({Step::recall, n});
-  }
+  std::vector<Line> body = recalls(graph, kernel, walk, phase), folds;
   for (const int n : walk.values) {
-    if (!here(n)) continue;
-    if (walk.reduced[static_cast<size_t>(n)]) {
+    if (walk.phase[n] != phase) continue;
+    const Step step = contains(kernel.reads, n) ? Step::load : Step::compute;
+    if (walk.reduced[n]) {
       body.push_back({Step::reduce, n});
       folds.push_back({Step::fold, n});
-    } else if (walk.a_row[static_cast<size_t>(n)]) {
-      lines.push_back({step(n), n});
+    } else if (walk.a_row[n]) {
+      lines.push_back({step, n});
     } else {
-      body.push_back({step(n), n});
-      if (walk.crosses[static_cast<size_t>(n)]) body.push_back({Step::save, n});
-      if (writes(n)) body.push_back({Step::store, n});
+      body.push_back({step, n});
+      if (walk.crosses[n]) body.push_back({Step::save, n});
+      if (contains(kernel.writes, n)) body.push_back({Step::store, n});
     }
   }
   if (body.empty()) return;
@@ -166,18 +159,17 @@ inline void add_phase(const Graph& graph, const Kernel& kernel, const Walk& walk
 inline std::vector<Line> lines_of(const Graph& graph, const Kernel& kernel, const Walk& walk) {
   std::vector<Line> lines;
   int last = 0;
-  for (const int n : kernel.nodes) last = std::max(last, walk.phase[static_cast<size_t>(n)]);
+  for (const int n : kernel.nodes) last = std::max(last, walk.phase[n]);
   for (int phase = 0; phase <= last; ++phase) add_phase(graph, kernel, walk, phase, lines);
   for (const int n : kernel.writes)
-    if (walk.a_row[static_cast<size_t>(n)]) lines.push_back({Step::store, n});
+    if (walk.a_row[n]) lines.push_back({Step::store, n});
   return lines;
 }
 
 // ---- writing over what nobody reads any more ----
-// Whether a kernel may write `to` over `from`, which it reads: as far as its own lines go. They are
-// alike in size, and a number is loaded before the new one is stored in its place.
-inline bool can_overwrite(const Graph& graph, const Kernel& kernel, int from, int to) {
-  const std::vector<Line> lines = lines_of(graph, kernel, walk_of(graph, kernel));
+// Whether these lines may write `to` over `from`: they are alike in size, and a number is loaded
+// before the new one is stored in its place.
+inline bool can_overwrite(const Graph& graph, const std::vector<Line>& lines, int from, int to) {
   const auto at = [&](Line line) { return std::find(lines.begin(), lines.end(), line); };
   return graph.node(from).size == graph.node(to).size &&
          at({Step::load, from}) < at({Step::store, to});
@@ -185,33 +177,32 @@ inline bool can_overwrite(const Graph& graph, const Kernel& kernel, int from, in
 
 // For each value the one whose memory it takes, or itself. That may be taken if it is neither the
 // caller's nor read by another kernel that runs beside this one or later.
-inline std::vector<int> reuse_memory(const Graph& graph, const std::vector<Launch>& launches) {
-  std::vector<int> memory(graph.nodes.size()), last_read(graph.nodes.size()),
-      readers(graph.nodes.size());
-  for (int n = 0; n < graph.size(); ++n) memory[static_cast<size_t>(n)] = n;
+inline ByNode<int> reuse_memory(const Graph& graph, const std::vector<Launch>& launches) {
+  ByNode<int> memory(graph), last_read(graph), readers(graph);
+  for (int n = 0; n < graph.size(); ++n) memory[n] = n;
   const int kept = static_cast<int>(launches.size());
   for (size_t l = 0; l < launches.size(); ++l)
     for (const Kernel& kernel : launches[l])
       for (const int n : kernel.reads) {
-        int& last = last_read[static_cast<size_t>(n)];
-        int& count = readers[static_cast<size_t>(n)];
+        int& last = last_read[n];
+        int& count = readers[n];
         count = last == static_cast<int>(l) ? count + 1 : 1;  // in that launch
         last = static_cast<int>(l);
       }
-  for (const int n : graph.inputs()) last_read[static_cast<size_t>(n)] = kept;
-  for (const int n : graph.outputs) last_read[static_cast<size_t>(n)] = kept;
+  for (const int n : graph.inputs()) last_read[n] = kept;
+  for (const int n : graph.outputs) last_read[n] = kept;
   for (size_t l = 0; l < launches.size(); ++l)
-    for (const Kernel& kernel : launches[l])
+    for (const Kernel& kernel : launches[l]) {
+      if (stands_alone(graph.node(kernel.nodes.back()).op)) continue;
+      const std::vector<Line> lines = lines_of(graph, kernel, walk_of(graph, kernel));
       for (const int to : kernel.writes)
         for (const int from : kernel.reads) {
-          int& last = last_read[static_cast<size_t>(from)];
-          if (stands_alone(graph.node(to).op) || memory[static_cast<size_t>(to)] != to ||
-              last != static_cast<int>(l) || readers[static_cast<size_t>(from)] > 1 ||
-              !can_overwrite(graph, kernel, from, to))
-            continue;
-          memory[static_cast<size_t>(to)] = memory[static_cast<size_t>(from)];
-          last = kept;  // nobody else takes it
+          const bool last = last_read[from] == static_cast<int>(l) && readers[from] == 1;
+          if (memory[to] != to || !last || !can_overwrite(graph, lines, from, to)) continue;
+          memory[to] = memory[from];
+          last_read[from] = kept;  // nobody else takes it
         }
+    }
   return memory;
 }
 
@@ -274,9 +265,8 @@ inline std::string expression(const Graph& graph, const Walk& walk, int n) {
 
 // Where row r and column c of a value are in memory.
 inline std::string place(const Graph& graph, const Walk& walk, int n) {
-  const Size size =
-      walk.flat && !walk.a_row[static_cast<size_t>(n)] ? walk.space : graph.node(n).size;
-  const bool a_row = walk.a_row[static_cast<size_t>(n)];
+  const Size size = walk.flat && !walk.a_row[n] ? walk.space : graph.node(n).size;
+  const bool a_row = walk.a_row[n];
   if (size.rows == 1) return a_row ? "" : " + c";
   return a_row ? " + r" : fmt::format(" + r * {} + c", size.columns);
 }
@@ -291,7 +281,7 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Kernel
                        whole ? "lanes" : "end - c");
   }
   if (line.step == Step::end) return "}";
-  const bool a_row = walk.a_row[static_cast<size_t>(n)];
+  const bool a_row = walk.a_row[n];
   const Op op = graph.node(n).op;
   switch (line.step) {
     case Step::load:
@@ -330,9 +320,8 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel,
   text += fmt::format("  const long end = begin + {0} < {1} ? begin + {0} : {1};\n  (void)r;\n",
                       piece, C);
   for (const int n : walk.values) {
-    if (walk.crosses[static_cast<size_t>(n)])
-      text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
-    if (walk.reduced[static_cast<size_t>(n)])
+    if (walk.crosses[n]) text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
+    if (walk.reduced[n])
       text += fmt::format("  V a{} = {};\n", n,
                           graph.node(n).op == Op::row_sum ? "spread(0)" : "spread(-infinity())");
   }

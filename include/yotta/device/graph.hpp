@@ -19,6 +19,7 @@
 // Reference: Reed et al., "torch.fx: Practical Program Capture and Transformation" (2022).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -126,6 +127,20 @@ struct Graph {
     return found;
   }
 };
+
+// A list with an entry for each node of a graph.
+template <class T>
+struct ByNode : std::vector<T> {
+  ByNode() = default;
+  explicit ByNode(const Graph& graph, T first = {}) : std::vector<T>(graph.nodes.size(), first) {}
+  decltype(auto) operator[](int n) { return std::vector<T>::operator[](static_cast<size_t>(n)); }
+  decltype(auto) operator[](int n) const {
+    return std::vector<T>::operator[](static_cast<size_t>(n));
+  }
+};
+inline bool contains(const std::vector<int>& nodes, int n) {
+  return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
+}
 
 // ---- sizes ----
 // The size of an elementwise result. Errors: a side differs, and neither is 1.

@@ -82,30 +82,29 @@ inline Joint backward(const Graph& forward, int from, const std::vector<int>& of
   Graph& graph = joint.graph;
   const int dy =
       graph.add({.op = Op::input, .size = forward.node(from).size, .name = "dy", .where = where});
-  std::vector<std::optional<Array>> gradient(forward.nodes.size());
-  gradient[static_cast<size_t>(from)] = Array(graph, dy);
+  ByNode<std::optional<Array>> gradient(forward);
+  gradient[from] = Array(graph, dy);
   for (int n = from; n >= 0; --n) {
     const Node node = forward.node(n);
-    if (!gradient[static_cast<size_t>(n)] || node.in.empty()) continue;
+    if (!gradient[n] || node.in.empty()) continue;
     if (node.op == Op::all_reduce)
       fail(node.where,
            "backward: the gradient of an all_reduce is not defined here; take gradients "
            "first, and reduce these");
     std::vector<Array> in;
     for (const int i : node.in) in.push_back(Array(graph, i));
-    const std::vector<Array> gradients =
-        gradients_of(node, in, Array(graph, n), *gradient[static_cast<size_t>(n)]);
+    const std::vector<Array> gradients = gradients_of(node, in, Array(graph, n), *gradient[n]);
     for (size_t k = 0; k < in.size(); ++k) {
       if (is_made(forward.node(node.in[k]).op)) continue;
-      std::optional<Array>& sum = gradient[static_cast<size_t>(node.in[k])];
+      std::optional<Array>& sum = gradient[node.in[k]];
       const Array part = sum_to(gradients[k], in[k].size());
       sum = sum ? *sum + part : part;
     }
   }
   for (const int n : of) {
-    if (!gradient[static_cast<size_t>(n)])
+    if (!gradient[n])
       fail(where, "backward: the output does not depend on input {}", forward.node(n).name);
-    graph.outputs.push_back(gradient[static_cast<size_t>(n)]->node());
+    graph.outputs.push_back(gradient[n]->node());
   }
   return joint;
 }
@@ -115,26 +114,24 @@ inline Joint backward(const Graph& forward, int from, const std::vector<int>& of
 constexpr bool can_recompute(Op op) { return needs_kernel(op) && !stands_alone(op); }
 
 // The values of the forward that backward reads, or that lead to one it reads.
-inline std::vector<bool> read_by_backward(const Joint& joint) {
-  std::vector<bool> read(joint.graph.nodes.size());
-  std::vector<bool> needed(joint.graph.nodes.size());
+inline ByNode<bool> read_by_backward(const Joint& joint) {
+  ByNode<bool> read(joint.graph), needed(joint.graph);
   for (size_t k = static_cast<size_t>(joint.forward_outputs); k < joint.graph.outputs.size(); ++k)
-    needed[static_cast<size_t>(joint.graph.outputs[k])] = true;
+    needed[joint.graph.outputs[k]] = true;
   for (int n = joint.graph.size() - 1; n >= joint.forward_nodes; --n)
-    if (needed[static_cast<size_t>(n)])
-      for (const int i : joint.graph.node(n).in) needed[static_cast<size_t>(i)] = true;
+    if (needed[n])
+      for (const int i : joint.graph.node(n).in) needed[i] = true;
   for (int n = 0; n < joint.forward_nodes; ++n)
-    read[static_cast<size_t>(n)] =
-        needed[static_cast<size_t>(n)] && !is_made(joint.graph.node(n).op);
+    read[n] = needed[n] && !is_made(joint.graph.node(n).op);
   return read;
 }
 
 // Keeps everything that backward reads: what a framework without a compiler does.
 inline std::vector<int> keep_all(const Joint& joint) {
   std::vector<int> kept;
-  const std::vector<bool> read = read_by_backward(joint);
+  const ByNode<bool> read = read_by_backward(joint);
   for (int n = 0; n < joint.forward_nodes; ++n)
-    if (read[static_cast<size_t>(n)]) kept.push_back(n);
+    if (read[n]) kept.push_back(n);
   return kept;
 }
 
@@ -195,7 +192,7 @@ class Cut {
 // leads to the sink.
 inline std::vector<int> keep_least(const Joint& joint) {
   const int source = 2 * joint.forward_nodes, sink = source + 1;
-  const std::vector<bool> read = read_by_backward(joint);
+  const ByNode<bool> read = read_by_backward(joint);
   Cut cut(sink + 1);
   for (int n = 0; n < joint.forward_nodes; ++n) {
     const Node& node = joint.graph.node(n);
@@ -206,7 +203,7 @@ inline std::vector<int> keep_least(const Joint& joint) {
     if (can_recompute(node.op))
       for (const int i : node.in)
         if (!is_made(joint.graph.node(i).op)) cut.edge(2 * i + 1, 2 * n, Cut::unlimited);
-    if (read[static_cast<size_t>(n)]) cut.edge(2 * n + 1, sink, Cut::unlimited);
+    if (read[n]) cut.edge(2 * n + 1, sink, Cut::unlimited);
   }
   const std::vector<bool> reached = cut.reached(source, sink);
   std::vector<int> kept;
@@ -234,23 +231,23 @@ inline Halves split(const Joint& joint, const std::vector<int>& kept) {
     if (joint.graph.node(n).op != Op::input) halves.forward.outputs.push_back(n);
   Graph& back = halves.backward;
   back.dtype = joint.graph.dtype;
-  std::vector<int> moved(joint.graph.nodes.size(), -1);
+  ByNode<int> moved(joint.graph, -1);
   for (const int n : kept)
-    moved[static_cast<size_t>(n)] = back.add({.op = Op::input,
-                                              .size = joint.graph.node(n).size,
-                                              .name = fmt::format("kept{}", n),
-                                              .where = joint.graph.node(n).where});
+    moved[n] = back.add({.op = Op::input,
+                         .size = joint.graph.node(n).size,
+                         .name = fmt::format("kept{}", n),
+                         .where = joint.graph.node(n).where});
   for (int n = 0; n < joint.graph.size(); ++n) {
     Node node = joint.graph.node(n);
     const bool from_caller = node.op == Op::input && n != joint.forward_nodes;
-    bool known = moved[static_cast<size_t>(n)] < 0 && !from_caller;
-    for (const int i : node.in) known = known && moved[static_cast<size_t>(i)] >= 0;
+    bool known = moved[n] < 0 && !from_caller;
+    for (const int i : node.in) known = known && moved[i] >= 0;
     if (!known) continue;
-    for (int& i : node.in) i = moved[static_cast<size_t>(i)];
-    moved[static_cast<size_t>(n)] = back.add(std::move(node));
+    for (int& i : node.in) i = moved[i];
+    moved[n] = back.add(std::move(node));
   }
   for (size_t k = static_cast<size_t>(joint.forward_outputs); k < joint.graph.outputs.size(); ++k)
-    back.outputs.push_back(moved[static_cast<size_t>(joint.graph.outputs[k])]);
+    back.outputs.push_back(moved[joint.graph.outputs[k]]);
   back = remove_dead(back);
   return halves;
 }

@@ -142,13 +142,13 @@ struct Reduction {
 };
 
 inline Reduction start_bucket(const Graph& graph, const Action& bucket,
-                              const std::vector<Tensor>& values, const Communicator& ranks,
+                              const ByNode<Tensor>& values, const Communicator& ranks,
                               CommOptions options) {
   int64_t count = 0;
   for (const int n : bucket.nodes) count += graph.node(n).size.count();
   Reduction reduction{Tensor::empty({count}, graph.dtype), {}};
   for (int64_t begin = 0; const int n : bucket.nodes) {
-    const Tensor& from = values[static_cast<size_t>(graph.node(n).in[0])];
+    const Tensor& from = values[graph.node(n).in[0]];
     Tensor part = reduction.flat.rows(begin, begin + from.numel());
     part.copy_from(from.reshape({-1}));
     begin += from.numel();
@@ -159,12 +159,11 @@ inline Reduction start_bucket(const Graph& graph, const Action& bucket,
 
 // The results are views of the flat buffer.
 inline void wait_for_bucket(const Graph& graph, const Action& bucket, Reduction reduction,
-                            std::vector<Tensor>& values) {
+                            ByNode<Tensor>& values) {
   reduction.work.wait();
   for (int64_t begin = 0; const int n : bucket.nodes) {
     const Size size = graph.node(n).size;
-    values[static_cast<size_t>(n)] =
-        reduction.flat.rows(begin, begin + size.count()).reshape({size.rows, size.columns});
+    values[n] = reduction.flat.rows(begin, begin + size.count()).reshape({size.rows, size.columns});
     begin += size.count();
   }
 }
@@ -176,8 +175,9 @@ inline std::vector<Tensor> run_on_ranks(const Graph& graph, const Schedule& sche
                                         CommOptions options = {Algorithm::recursive_doubling},
                                         Where where = Where::current()) {
   check_guards(graph, arguments, where);
-  std::vector<Tensor> values(graph.nodes.size()), results;
-  for (size_t i = 0; const int n : graph.inputs()) values[static_cast<size_t>(n)] = arguments[i++];
+  ByNode<Tensor> values(graph);
+  std::vector<Tensor> results;
+  for (size_t i = 0; const int n : graph.inputs()) values[n] = arguments[i++];
   std::map<std::vector<int>, Reduction> under_way;
   for (const Action& action : schedule) {
     if (action.act == Act::start)
@@ -186,7 +186,7 @@ inline std::vector<Tensor> run_on_ranks(const Graph& graph, const Schedule& sche
       wait_for_bucket(graph, action, std::move(under_way.at(action.nodes)), values);
     if (action.act == Act::run) run_graph_node(graph, action.nodes[0], values, where);
   }
-  for (const int n : graph.outputs) results.push_back(values[static_cast<size_t>(n)]);
+  for (const int n : graph.outputs) results.push_back(values[n]);
   return results;
 }
 

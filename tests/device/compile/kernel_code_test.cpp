@@ -17,11 +17,11 @@ TEST_CASE("without a compiler, lines are interpreted, and it is said once") {
     for (int i = 0; i < 2; ++i) {
       const KernelCode code(graph, launch, true);
       CHECK_FALSE(code.is_compiled());
-      std::vector<Tensor> values(graph.nodes.size());
+      ByNode<Tensor> values(graph);
       values[0] = x;
-      values[static_cast<size_t>(graph.outputs[0])] = Tensor::empty({4, 40});
+      values[graph.outputs[0]] = Tensor::empty({4, 40});
       code.run(graph, launch, values, Where::current());
-      check_close(values[static_cast<size_t>(graph.outputs[0])], softmax(Array(x)).tensor());
+      check_close(values[graph.outputs[0]], softmax(Array(x)).tensor());
     }
   });
   unsetenv("YOTTA_CXX");

@@ -13,8 +13,7 @@ class KernelCode {
   KernelCode(const Graph& graph, const Launch& launch, bool compiled);
 
   // Computes what the launch writes, from what it reads; both are in `values`, by node.
-  void run(const Graph& graph, const Launch& launch, std::vector<Tensor>& values,
-           Where where) const;
+  void run(const Graph& graph, const Launch& launch, ByNode<Tensor>& values, Where where) const;
   bool is_compiled() const { return object_.object != nullptr; }
 
  private:

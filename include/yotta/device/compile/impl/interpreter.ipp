@@ -16,7 +16,7 @@ template <class Real>
 class TileRun {
  public:
   TileRun(const Graph& graph, const Walk& walk, const std::map<int, void*>& memory, Where where)
-      : graph_(graph), walk_(walk), memory_(memory), where_(where), values_(graph.nodes.size()) {}
+      : graph_(graph), walk_(walk), memory_(memory), where_(where), values_(graph) {}
 
   void run(const std::vector<Line>& lines, int64_t row, int64_t begin, int64_t end) {
     place_ = {row, begin, walk_.space.columns};
@@ -33,8 +33,8 @@ class TileRun {
     bool there = false, saved = false, in_loop = false;
   };
 
-  Value& value(int n) { return values_[static_cast<size_t>(n)]; }
-  bool a_row(int n) const { return walk_.a_row[static_cast<size_t>(n)]; }
+  Value& value(int n) { return values_[n]; }
+  bool a_row(int n) const { return walk_.a_row[n]; }
   int64_t count(int n) const { return a_row(n) ? 1 : count_; }
 
   void execute(const Line& line) {
@@ -108,7 +108,7 @@ class TileRun {
   const Walk& walk_;
   const std::map<int, void*>& memory_;
   Where where_;
-  std::vector<Value> values_;
+  ByNode<Value> values_;
   TilePlace place_;
   int64_t count_ = 0;
   bool in_loop_ = false;

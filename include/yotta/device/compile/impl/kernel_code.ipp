@@ -39,20 +39,20 @@ YOTTA_INLINE KernelCode::KernelCode(const Graph& graph, const Launch& launch, bo
   function_ = reinterpret_cast<Function>(object_.object->function("run"));
 }
 
-YOTTA_INLINE void KernelCode::run(const Graph& graph, const Launch& launch,
-                                  std::vector<Tensor>& values, Where where) const {
+YOTTA_INLINE void KernelCode::run(const Graph& graph, const Launch& launch, ByNode<Tensor>& values,
+                                  Where where) const {
   const Node& last = graph.node(launch[0].nodes.back());
   if (stands_alone(last.op)) {
     std::vector<Tensor> in;
-    for (const int i : last.in) in.push_back(values[static_cast<size_t>(i)]);
-    values[static_cast<size_t>(launch[0].nodes.back())] = run_node(last, graph.dtype, in, where);
+    for (const int i : last.in) in.push_back(values[i]);
+    values[launch[0].nodes.back()] = run_node(last, graph.dtype, in, where);
     return;
   }
   const LaunchValues all = values_of(launch);
   std::map<int, void*> memory;
   std::vector<void*> arrays;
   const auto add = [&](int n) {
-    arrays.push_back(memory[n] = detail::address_of(values[static_cast<size_t>(n)], where));
+    arrays.push_back(memory[n] = detail::address_of(values[n], where));
   };
   for (const int n : all.reads) add(n);
   if (all.reads.empty()) arrays.push_back(nullptr);
