@@ -1,0 +1,213 @@
+// Fused kernels against the same operations one at a time, and against torch.compile's CPU code:
+// arrays of 64 MiB, in one run.
+//
+// For each chain: seconds one operation at a time, seconds fused, their ratio, and the ratio of
+// bytes by the formula. While memory is the limit the two ratios agree. PyTorch runs the same
+// chain, eagerly and compiled by TorchInductor, on as many threads; it is started once for each
+// round, so that the computer's moods meet both. A figure is the shortest of all rounds.
+//
+// PyTorch is looked for as --python PROGRAM, else python3 on the PATH. Without it that column is
+// left out, and the program says so.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "../course/shared/console.hpp"
+#include "bench.hpp"
+#include "yotta/core/cpu/measure.hpp"
+#include "yotta/device/fused_program.hpp"
+
+namespace {
+
+using namespace yotta;
+using bench::Json;
+
+struct Options {
+  std::string json, python = "python3";
+  int threads = 2, rounds = 3;
+  int64_t rows = 4096, columns = 4096;
+  int milliseconds = 1000;
+};
+
+Array gelu(const Array& x) {
+  return x / (exp(x * (x * x * 0.0713548162726 + 1.5957691216) * -1.0) + 1.0);
+}
+Array softmax(const Array& x) {
+  const Array e = exp(x - row_max(x));
+  return e / row_sum(e);
+}
+Array layernorm(const Array& x) {
+  const double columns = static_cast<double>(x.size().columns);
+  const Array centred = x - row_sum(x) / columns;
+  return centred / sqrt(row_sum(centred * centred) / columns + 1e-5);
+}
+
+struct Chain {
+  const char* name;
+  std::vector<Array> (*function)(const std::vector<Array>&);
+  int arguments;
+};
+const Chain chains[] = {
+    {"x * 2 + 1, relu",
+     [](const std::vector<Array>& in) { return std::vector<Array>{larger(in[0] * 2 + 1.0, 0.0)}; },
+     1},
+    {"gelu(x + b) + residual",
+     [](const std::vector<Array>& in) { return std::vector<Array>{gelu(in[0] + in[1]) + in[2]}; },
+     3},
+    {"softmax", [](const std::vector<Array>& in) { return std::vector<Array>{softmax(in[0])}; }, 1},
+    {"layernorm", [](const std::vector<Array>& in) { return std::vector<Array>{layernorm(in[0])}; },
+     1},
+    {"AdamW",
+     [](const std::vector<Array>& in) {
+       const Array m = in[2] * 0.9 + in[1] * 0.1, v = in[3] * 0.95 + in[1] * in[1] * 0.05;
+       return std::vector<Array>{in[0] * 0.9999 - m * 1e-3 / (sqrt(v) + 1e-8), m, v};
+     },
+     4}};
+
+// The same five in PyTorch: prints "number eager compiled", seconds, a line for each.
+constexpr const char* torch_program = R"(
+import sys, time, torch
+rows, columns, threads, budget = (int(a) for a in sys.argv[1:5])
+torch.set_num_threads(threads)
+def gelu(x): return x / (torch.exp(x * (x * x * 0.0713548162726 + 1.5957691216) * -1.0) + 1.0)
+def softmax(x):
+    e = torch.exp(x - x.amax(1, keepdim=True))
+    return e / e.sum(1, keepdim=True)
+def layernorm(x):
+    c = x - x.sum(1, keepdim=True) / x.shape[1]
+    return c / torch.sqrt((c * c).sum(1, keepdim=True) / x.shape[1] + 1e-5)
+def adamw(w, g, m, v):
+    m, v = m * 0.9 + g * 0.1, v * 0.95 + g * g * 0.05
+    return w * 0.9999 - m * 1e-3 / (torch.sqrt(v) + 1e-8), m, v
+chains = [(lambda x: torch.relu(x * 2 + 1), 1), (lambda x, b, r: gelu(x + b) + r, 3), (softmax, 1),
+          (layernorm, 1), (adamw, 4)]
+def shortest(f, a):
+    f(*a); f(*a)
+    best, end = 1e9, time.time() + budget / 1000
+    while time.time() < end:
+        start = time.perf_counter(); f(*a); best = min(best, time.perf_counter() - start)
+    return best
+with torch.no_grad():
+    for i, (f, n) in enumerate(chains):
+        a = [torch.rand(rows, columns) for _ in range(n)]
+        if i == 1: a[1] = torch.rand(columns)
+        print(i, shortest(f, a), shortest(torch.compile(f), a), flush=True)
+)";
+
+struct Times {
+  double eager = 1e9, fused = 1e9;
+  void shorten(double e, double f) {
+    eager = std::min(eager, e);
+    fused = std::min(fused, f);
+  }
+};
+
+// Runs PyTorch once; nothing if it is not there.
+std::map<size_t, Times> run_torch(const Options& options) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / fmt::format("yotta_bench_fusion_{}.py", getpid());
+  std::ofstream(file) << torch_program;
+  const std::string command =
+      fmt::format("{} {} {} {} {} {} 2>/dev/null", options.python, file.string(), options.rows,
+                  options.columns, options.threads, options.milliseconds);
+  std::map<size_t, Times> all;
+  std::FILE* output = popen(command.c_str(), "r");
+  size_t chain = 0;
+  double eager = 0, compiled = 0;
+  while (output != nullptr && std::fscanf(output, "%zu %lf %lf", &chain, &eager, &compiled) == 3)
+    all[chain].shorten(eager, compiled);
+  if (output != nullptr) pclose(output);
+  std::filesystem::remove(file);
+  return all;
+}
+
+double eager_bytes(const Graph& graph) {
+  double bytes = 0;
+  for (int n = 0; n < graph.size(); ++n) {
+    if (graph.node(n).op == Op::input || graph.node(n).op == Op::number) continue;
+    const OpCost cost = eager_cost(graph, n);
+    bytes += cost.bytes_read + cost.bytes_written;
+  }
+  return bytes;
+}
+
+std::vector<Tensor> arguments(const Options& options, size_t chain) {
+  std::vector<Tensor> in;
+  for (int i = 0; i < chains[chain].arguments; ++i) {
+    const int64_t rows = chain == 1 && i == 1 ? 1 : options.rows;
+    in.push_back(Tensor::full({rows, options.columns}, 0.25 * (i + 1)));
+  }
+  return in;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Fused kernels, one operation at a time, and torch.compile on the same chains.");
+  Options options;
+  app.add_option("--threads", options.threads, "of each")->check(CLI::Range(1, 256));
+  app.add_option("--rounds", options.rounds, "of all")->check(CLI::Range(1, 100));
+  app.add_option("--rows", options.rows, "of the arrays")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--columns", options.columns, "of the arrays")->check(CLI::Range(1, 8192));
+  app.add_option("--milliseconds", options.milliseconds, "for a measurement")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--python", options.python, "a Python with PyTorch");
+  app.add_option("--json", options.json, "write the figures to this file");
+  CLI11_PARSE(app, argc, argv);
+  context().threads = options.threads;
+  constexpr size_t count = std::size(chains);
+  std::vector<Times> ours(count), torch(count);
+  bool has_torch = true;
+  for (int round = 0; round < options.rounds; ++round) {
+    for (size_t c = 0; c < count; ++c) {
+      const std::vector<Tensor> in = arguments(options, c);
+      const FusedProgram program(capture_list(chains[c].function, in));
+      std::vector<Array> arrays;
+      for (const Tensor& each : in) arrays.push_back(Array(each));
+      const double budget = options.milliseconds * 1e-3;
+      ours[c].shorten(shortest_seconds(budget, [&] { chains[c].function(arrays); }),
+                      shortest_seconds(budget, [&] { program(in); }));
+    }
+    if (!has_torch) continue;
+    const std::map<size_t, Times> theirs = run_torch(options);
+    has_torch = theirs.size() == count;
+    for (const auto& [c, times] : theirs) torch[c].shorten(times.eager, times.fused);
+  }
+  if (!has_torch)
+    fmt::print("torch.compile: not run, {} has no working PyTorch (--python PROGRAM names one)\n",
+               options.python);
+  console::Table table({"chain", "one by one, ms", "fused, ms", "times", "bytes", "times/bytes",
+                        "torch, ms", "compiled, ms", "compiled/fused"});
+  Json report = {{"rows", options.rows},
+                 {"columns", options.columns},
+                 {"threads", options.threads},
+                 {"torch", has_torch},
+                 {"chains", Json::array()}};
+  for (size_t c = 0; c < count; ++c) {
+    const Graph graph = capture_list(chains[c].function, arguments(options, c));
+    const Graph once = merge_equal(graph);
+    const double times = ours[c].eager / ours[c].fused;
+    const double bytes = eager_bytes(graph) / bytes_moved(once, kernels(once, fuse(once)));
+    const auto torch_text = [&](double value, const char* none = "-") {
+      return has_torch ? fmt::format("{:.2f}", value) : std::string(none);
+    };
+    table.row({chains[c].name, fmt::format("{:.2f}", 1e3 * ours[c].eager),
+               fmt::format("{:.2f}", 1e3 * ours[c].fused), fmt::format("{:.2f}", times),
+               fmt::format("{:.2f}", bytes), fmt::format("{:.2f}", times / bytes),
+               torch_text(1e3 * torch[c].eager), torch_text(1e3 * torch[c].fused),
+               torch_text(torch[c].fused / ours[c].fused)});
+    Json row = {{"chain", chains[c].name},
+                {"eager_seconds", ours[c].eager},
+                {"fused_seconds", ours[c].fused},
+                {"bytes_ratio", bytes}};
+    if (has_torch) row["torch_eager_seconds"] = torch[c].eager;
+    if (has_torch) row["torch_compiled_seconds"] = torch[c].fused;
+    report["chains"].push_back(row);
+  }
+  fmt::print("{}", table.text());
+  return options.json.empty() ? 0 : bench::write_json(options.json, report);
+}
