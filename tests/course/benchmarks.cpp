@@ -100,6 +100,18 @@ TEST_CASE("bench clock: both kinds of gradients, four ways over none") {
       CHECK(positive(row[key]));
 }
 
+TEST_CASE("bench fusion: five chains, with the ratio of their bytes") {
+  const Json report = report_of("fusion", {"--rows", "64", "--columns", "256", "--rounds", "1",
+                                           "--milliseconds", "1", "--python", "no-such-python"});
+  REQUIRE(report["chains"].size() == 5);
+  CHECK(report["torch"] == false);
+  for (const Json& chain : report["chains"]) {
+    CHECK(positive(chain["eager_seconds"]));
+    CHECK(positive(chain["fused_seconds"]));
+    CHECK(chain["bytes_ratio"].get<double>() >= 2.99);
+  }
+}
+
 TEST_CASE("bench planner: layouts looked at, some of them in full") {
   const Json report =
       report_of("planner", {"--cluster", "h100x512", "--sequences", "64", "--rounds", "1"});

@@ -40,6 +40,7 @@ namespace yotta {
     else                                                                                          \
       for (long i = 0; i < count; ++i) to[i] = v[i];                                              \
   }                                                                                               \
+  [[gnu::always_inline]] static inline void fetch(const Real* p) { __builtin_prefetch(p); }       \
   [[gnu::always_inline]] static inline V among(V v, long count, V other) {                        \
     if (count < lanes)                                                                            \
       for (long i = count; i < lanes; ++i) v[i] = other[i];                                       \
