@@ -289,11 +289,11 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Kernel
                    : fmt::format("const V v{} = load({}, count);", n, pointer());
     case Step::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
     case Step::save: return fmt::format("s{}[k] = v{};", n, n);
-    case Step::
-        recall:  // Of what has come from memory, the next row is on its way while this one is computed.
-      return fmt::format("const V v{} = s{}[k];", n, n) +
-             (memory.count(n) > 0 ? fmt::format(" fetch({} + {});", pointer(), walk.space.columns)
-                                  : "");
+    case Step::recall: {  // while a row is computed, the next one is on its way from memory
+      const std::string fetch =
+          memory.count(n) > 0 ? fmt::format(" fetch({} + {});", pointer(), walk.space.columns) : "";
+      return fmt::format("const V v{} = s{}[k];{}", n, n, fetch);
+    }
     case Step::reduce:
       return fmt::format(
           "a{0} = {1};", n,

@@ -5,7 +5,9 @@
 // the top of generated source, which a system compiler compiles without our headers. So it is
 // written once, inside a macro that is both. Vectors are the compilers' own extension, 64 bytes
 // wide on every machine; a compiler splits them where registers are narrower. So sums have one
-// order on all machines, and no loop waits for an autovectoriser.
+// order on all machines, and no loop waits for an autovectoriser. (Word and Long look as if they
+// depended on Real: g++ ignores a vector_size that depends on a template's type if nothing else
+// does.)
 //
 // exp is e^x = 2^n e^r with |r| <= ln 2 / 2 and a Taylor series for e^r: see nn/cpu/math.hpp.
 // keep draws number i of Random(seed, name) in each lane: see core/random.hpp.
@@ -21,8 +23,10 @@ namespace yotta {
   static constexpr long lanes = 64 / sizeof(Real);                                                \
   typedef Real V __attribute__((vector_size(64)));                                                \
   typedef decltype(V{} < V{}) Mask;                                                               \
-  typedef unsigned U __attribute__((vector_size(4 * 64 / sizeof(Real))));                         \
-  typedef unsigned long long W __attribute__((vector_size(4 * 64 / sizeof(Real))));               \
+  typedef decltype(Real{} > 0 ? 0u : 0u) Word;                                                    \
+  typedef Word U __attribute__((vector_size(4 * 64 / sizeof(Real))));                             \
+  typedef decltype(Real{} > 0 ? 0ull : 0ull) Long;                                                \
+  typedef Long W __attribute__((vector_size(4 * 64 / sizeof(Real))));                             \
   [[gnu::always_inline]] static inline V spread(Real x) { return V{} + x; }                       \
   [[gnu::always_inline]] static inline Real first(V v) { return v[0]; }                           \
   [[gnu::always_inline]] static inline Real infinity() { return Real(__builtin_inf()); }          \

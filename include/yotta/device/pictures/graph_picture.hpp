@@ -1,11 +1,11 @@
 // A captured graph drawn as SVG: nodes from top to bottom, in boxes of the kernels that compute
 // them.
 //
-//     x  ─┐
-//         │┌──────────┐
-//         ├│ subtract │ one box a kernel; arrows into a box and out of it cross memory
-//         ││ exp      │
-//         │└──────────┘
+//     memory          kernels
+//     0 x0       ──>  ┌────────────┐
+//     1 value    ──>  │ 2 subtract │   one box a kernel; arrows cross memory
+//     3 value    <──  │ 3 exp      │
+//                     └────────────┘
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace yotta {
 
-// SVG: each kernel a box with its nodes, values that cross memory as arrows between boxes with their
-// bytes. `title` must not contain < or &.
+// SVG: each kernel a box with its nodes, values that cross memory as arrows into it and out of it.
+// `title` must not contain < or &.
 std::string graph_svg(const Graph& graph, const std::vector<Kernel>& kernels,
                       const std::string& title);
 
