@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "support/attention_problem.hpp"
+#include "yotta/device/mma_fragments.hpp"
 
 using namespace yotta;
 
