@@ -6,13 +6,24 @@
 
 using namespace yotta;
 
-TEST_CASE("a head size without a kernel is refused") {
+TEST_CASE("sizes that no kernel computes are refused, with words") {
   const AttentionArrays<float> none = {};
-  const AttentionShape shape = {.B = 1, .Tq = 8, .Tk = 8, .H = 1, .Hkv = 1, .d = 48};
-  CHECK_THROWS_WITH_AS(run_online_attention(none, shape),
-                       doctest::Contains("a head has 48 numbers; the kernels are made for 32, 64 "
-                                         "and 128"),
-                       std::runtime_error);
+  const AttentionArrays<bfloat16> no_bf16 = {};
+  const AttentionShape fits = {.B = 1, .Tq = 8, .Tk = 8, .H = 4, .Hkv = 2, .d = 64};
+  const auto check = [](const auto& run, const char* words) {
+    CHECK_THROWS_WITH_AS(run(), doctest::Contains(words), std::runtime_error);
+  };
+  AttentionShape shape = fits;
+  shape.d = 48;
+  check([&] { run_online_attention(none, shape); },
+        "a head has 48 numbers; the kernels are made for 32, 64 and 128");
+  check([&] { run_flash_attention<FlashWarps<64, 16, 16, 16>>(no_bf16, shape); },
+        "a head has 48 numbers; this kernel is made for 64");
+  shape = fits;
+  shape.Hkv = 3;
+  check([&] { run_unfused_attention(none, nullptr, shape); }, "4 query heads on 3 heads of keys");
+  check([&] { run_flash_decoding<FlashWarps<64, 16, 16, 16>>(no_bf16, nullptr, nullptr, 0, fits); },
+        "keys are split into 1 part or more, not 0");
 }
 
 TEST_CASE("bytes fall as 1 / M in FlashAttention, and only three kernels have S in memory") {

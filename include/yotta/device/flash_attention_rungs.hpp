@@ -8,7 +8,8 @@
 //     run_flash_attention       FlashAttention-2 on tensor cores
 //     run_flash_decoding        the same, keys split over blocks, heads of a group in one tile
 //     run_flash_backward        dq, dk and dv, dq by atomics or in a fixed order
-// Contract: d is 32, 64 or 128, others are refused.
+// Contract: d as the kernel's, 32, 64 or 128 for with_head_size(); sizes that no kernel computes
+// are refused.
 #pragma once
 
 #include "yotta/device/device_memory.hpp"
@@ -28,6 +29,16 @@ struct AttentionArrays {
   float* L;
 };
 
+// Refuses what no kernel computes, and a kernel that is made for another d.
+inline void check_shape(const AttentionShape& s, int d, Where where) {
+  if (s.d != d) fail(where, "a head has {} numbers; this kernel is made for {}", s.d, d);
+  if (s.B < 1 || s.Tq < 1 || s.Tk < 1 || s.Hkv < 1 || s.H < 1 || s.H % s.Hkv != 0)
+    fail(where,
+         "{} sequences, {} queries, {} keys, {} query heads on {} heads of keys: each must be 1 or "
+         "more, and query heads a multiple of heads of keys",
+         s.B, s.Tq, s.Tk, s.H, s.Hkv);
+}
+
 // run<d>() for the d of the shape.
 template <class Run>
 void with_head_size(const AttentionShape& shape, Run run, Where where = Where::current()) {
@@ -42,7 +53,9 @@ constexpr unsigned attention_blocks(int64_t size, int64_t each) {
 }
 
 inline void run_unfused_attention(const AttentionArrays<float>& x, float* s,
-                                  const AttentionShape& shape, cudaStream_t stream = nullptr) {
+                                  const AttentionShape& shape, cudaStream_t stream = nullptr,
+                                  Where where = Where::current()) {
+  check_shape(shape, shape.d, where);
   constexpr int tile = 32;
   const auto heads = static_cast<unsigned>(shape.B * shape.H);
   const unsigned queries = attention_blocks(shape.Tq, tile);
@@ -55,16 +68,19 @@ inline void run_unfused_attention(const AttentionArrays<float>& x, float* s,
 }
 
 inline void run_online_attention(const AttentionArrays<float>& x, const AttentionShape& shape,
-                                 cudaStream_t stream = nullptr) {
-  with_head_size(shape, [&]<int d>() {
+                                 cudaStream_t stream = nullptr, Where where = Where::current()) {
+  check_shape(shape, shape.d, where);
+  const auto run = [&]<int d>() {
     launch(attention_online<d, 4>, attention_blocks(shape.query_rows(), 4), 128, 0, stream, x.q,
            x.k, x.v, x.o, x.L, shape);
-  });
+  };
+  with_head_size(shape, run, where);
 }
 
 template <class T>
 void run_flash_tile(const AttentionArrays<float>& x, float* l, const AttentionShape& shape,
-                    cudaStream_t stream = nullptr) {
+                    cudaStream_t stream = nullptr, Where where = Where::current()) {
+  check_shape(shape, T::d, where);
   launch(flash_attention_tile<T>, static_cast<unsigned>(shape.B * shape.H), T::threads,
          sizeof(float) * T::numbers, stream, x.q, x.k, x.v, x.o, x.L, l, shape);
 }
@@ -73,7 +89,8 @@ void run_flash_tile(const AttentionArrays<float>& x, float* l, const AttentionSh
 template <class T, class Out, class Mask, class ScoreMod, class Keys>
 void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
                          const Mask& mask, const ScoreMod& mod, const Keys& keys,
-                         cudaStream_t stream = nullptr) {
+                         cudaStream_t stream = nullptr, Where where = Where::current()) {
+  check_shape(shape, T::d, where);
   launch(flash_attention<T, false, Out, Mask, ScoreMod, Keys>,
          {attention_blocks(shape.Tq, T::BQ), static_cast<unsigned>(shape.B * shape.H)}, T::threads,
          T::shared_bytes, stream, x.q, x.k, x.v, x.o, x.L, shape, mask, mod, keys);
@@ -91,16 +108,19 @@ void with_mask(const AttentionShape& shape, Run run) {
 
 template <class T, class Out>
 void run_flash_attention(const AttentionArrays<bfloat16, Out>& x, const AttentionShape& shape,
-                         cudaStream_t stream = nullptr) {
+                         cudaStream_t stream = nullptr, Where where = Where::current()) {
   with_mask<T>(shape, [&](const auto& mask) {
-    run_flash_attention<T>(x, shape, mask, ScoreAsIs{}, KeyRows{shape}, stream);
+    run_flash_attention<T>(x, shape, mask, ScoreAsIs{}, KeyRows{shape}, stream, where);
   });
 }
 
 // `splits` blocks for each tile of queries; partial has `splits` o and L, in f32.
 template <class T, class Out>
 void run_flash_decoding(const AttentionArrays<bfloat16, Out>& x, float* partial_o, float* partial_L,
-                        int splits, const AttentionShape& shape, cudaStream_t stream = nullptr) {
+                        int splits, const AttentionShape& shape, cudaStream_t stream = nullptr,
+                        Where where = Where::current()) {
+  check_shape(shape, T::d, where);
+  if (splits < 1) fail(where, "keys are split into 1 part or more, not {}", splits);
   with_mask<T>(shape, [&]<class Mask>(const Mask& mask) {
     launch(flash_attention<T, true, float, Mask, ScoreAsIs, KeyRows>,
            {attention_blocks(int64_t{shape.Tq} * shape.group(), T::BQ),
@@ -130,7 +150,9 @@ enum class SumOrder { as_blocks_come, fixed };
 template <class T, class Out, class Queries, class Keys, class ScoreMod>
 void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
                         SumOrder order, const Queries& by_key, const Keys& by_query,
-                        const ScoreMod& mod, cudaStream_t stream = nullptr) {
+                        const ScoreMod& mod, cudaStream_t stream = nullptr,
+                        Where where = Where::current()) {
+  check_shape(shape, T::d, where);
   const auto blocks = [&](int length, int heads) {
     return Grid(attention_blocks(length, T::side), static_cast<unsigned>(shape.B * heads));
   };
@@ -153,16 +175,17 @@ void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionSh
 
 template <class T, class Out>
 void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
-                        SumOrder order, cudaStream_t stream = nullptr) {
+                        SumOrder order, cudaStream_t stream = nullptr,
+                        Where where = Where::current()) {
   const auto query_tiles = static_cast<int>(tiles_along(shape.Tq, T::side));
   const auto key_tiles = static_cast<int>(tiles_along(shape.Tk, T::side));
   const int ahead = shape.Tk - shape.Tq;
   if (shape.causal)
     run_flash_backward<T>(x, shape, order, CausalQueries{query_tiles, T::side, ahead},
-                          CausalKeys{key_tiles, T::side, ahead}, ScoreAsIs{}, stream);
+                          CausalKeys{key_tiles, T::side, ahead}, ScoreAsIs{}, stream, where);
   else
     run_flash_backward<T>(x, shape, order, AllQueries{query_tiles}, AllKeys{key_tiles}, ScoreAsIs{},
-                          stream);
+                          stream, where);
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -14,8 +14,9 @@
 // And K needs no transpose: B = K' is wanted column by column, and a column of K' is a row of K.
 //
 // Cost: ldmatrix takes 4 wavefronts for 16 x 16 numbers of either side, none of them a bank
-// conflict, since tiles are swizzled (tensor_cores_tile.hpp). K and V are read by every warp, so
-// a warp of 32 queries needs one wavefront for each mma, one of 16 needs two.
+// conflict, since tiles are swizzled (tensor_cores_tile.hpp). Every warp reads all of K and V: with
+// 32 queries it needs one wavefront for each mma, with 16 two; and for S 32 / BK more, since it
+// reads Q again for each tile of keys.
 // Contract: all lanes of a warp call.
 // Letters: d numbers per head; BQ queries and BK keys in a block's tiles, WQ queries of a warp; m
 // the largest score of a row, l its sum of e^(s - m).
