@@ -71,7 +71,7 @@ std::string panel(int64_t sequences, const Host& host, double y) {
 
 }  // namespace
 
-std::vector<Call> gpt2_step(int64_t sequences) {
+std::vector<HostCall> gpt2_step(int64_t sequences) {
   const DeviceScope meta(Device::meta);
   TransformerConfig config = gpt2_124m();
   config.dtype = DType::bf16;

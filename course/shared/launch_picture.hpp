@@ -15,7 +15,7 @@ namespace yotta {
 
 // Forward, loss, backward and AdamW on so many sequences of 1024 tokens, in bf16, as charged by the
 // code of nn/ on tensors without data.
-std::vector<Call> gpt2_step(int64_t sequences);
+std::vector<HostCall> gpt2_step(int64_t sequences);
 
 std::string launch_svg(const Host& host = {});
 

@@ -130,7 +130,7 @@ struct TrainingFigures {
   int64_t text_tokens = 0;       // as many as bytes, unless the model has a tokenizer.json
   std::string tokenizer;         // that file; empty: tokens are bytes
   std::string text_begins_with;  // its special tokens before the text and before the prompt
-  std::string diverged;  // why the run stopped; its figures are those of the steps before
+  std::string diverged;          // why the run stopped; its figures are those of the steps before
   double validation_loss = 0;
   double ema_validation_loss = 0;  // with the average of the weights
   int stopped_by = 0;              // the signal; 0: none has come

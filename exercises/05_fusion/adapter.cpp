@@ -48,7 +48,7 @@ std::vector<exercise::Line> lines(const Graph& graph, const exercise::Kernel& ke
 bool can_overwrite(const Graph& graph, const std::vector<exercise::Line>& lines, int from, int to) {
   std::vector<student::Line> mine;
   for (const exercise::Line& line : lines)
-    mine.push_back({static_cast<student::Step>(line.step), line.node});
+    mine.push_back({static_cast<student::LineStep>(line.step), line.node});
   return student::can_overwrite(graph, mine, from, to);
 }
 

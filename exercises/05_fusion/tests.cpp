@@ -106,9 +106,9 @@ std::vector<Line> lines_by_student(const Graph& graph, const Kernel& kernel, con
   for (const int n : kernel.nodes) last = std::max(last, walk.phase[n]);
   for (int phase = 0; phase <= last; ++phase)
     for (const exercise::Line& line : solution.lines(graph, plain(kernel), given, phase))
-      lines.push_back({static_cast<Step>(line.step), line.node});
+      lines.push_back({static_cast<LineStep>(line.step), line.node});
   for (const int n : kernel.writes)
-    if (walk.a_row[n]) lines.push_back({Step::store, n});
+    if (walk.a_row[n]) lines.push_back({LineStep::store, n});
   return lines;
 }
 
@@ -303,8 +303,8 @@ TEST_CASE("05.6: one number a row is computed once") {
   const Walk walk = walk_of(graph, kernel);
   bool inside = false;
   for (const Line& line : lines_by_student(graph, kernel, walk)) {
-    inside = (inside || line.step == Step::loop) && line.step != Step::end;
-    if (!inside || line.step == Step::loop || line.step == Step::reduce) continue;
+    inside = (inside || line.step == LineStep::loop) && line.step != LineStep::end;
+    if (!inside || line.step == LineStep::loop || line.step == LineStep::reduce) continue;
     expect(!walk.a_row[line.node],
            fmt::format("{} is one number a row; in a loop it is computed once for each vector of "
                        "the row",
@@ -317,12 +317,13 @@ TEST_CASE("05.6: no empty loops") {
   const Kernel kernel = first_kernel(graph);
   int loops = 0;
   for (const Line& line : lines_by_student(graph, kernel, walk_of(graph, kernel)))
-    loops += line.step == Step::loop ? 1 : 0;
+    loops += line.step == LineStep::loop ? 1 : 0;
   expect(loops == 1, fmt::format("the mean of a row: {} loops, expected 1", loops));
 }
 
 namespace {
-constexpr int load_step = static_cast<int>(Step::load), store_step = static_cast<int>(Step::store);
+constexpr int load_step = static_cast<int>(LineStep::load),
+              store_step = static_cast<int>(LineStep::store);
 Graph two_values(Size from, Size to) {
   Graph graph;
   graph.add({.op = Op::input, .size = from});

@@ -8,14 +8,14 @@ namespace {
 
 namespace student = yotta::student;
 
-student::Call own(const exercise::Call& c) {
-  student::Call made;
+student::HostCall own(const exercise::HostCall& c) {
+  student::HostCall made;
   made.kind = static_cast<student::CallKind>(c.kind);
   made.name = c.name, made.stream = c.stream, made.seconds = c.seconds, made.bytes = c.bytes;
   made.pinned = c.pinned, made.event = c.event, made.reads = c.reads, made.writes = c.writes;
   return made;
 }
-exercise::Call plain(const student::Call& c) {
+exercise::HostCall plain(const student::HostCall& c) {
   return {static_cast<int>(c.kind),
           c.name,
           c.stream,
@@ -26,9 +26,9 @@ exercise::Call plain(const student::Call& c) {
           c.reads,
           c.writes};
 }
-std::vector<exercise::Call> plain(const std::vector<student::Call>& program) {
-  std::vector<exercise::Call> made;
-  for (const student::Call& call : program) made.push_back(plain(call));
+std::vector<exercise::HostCall> plain(const std::vector<student::HostCall>& program) {
+  std::vector<exercise::HostCall> made;
+  for (const student::HostCall& call : program) made.push_back(plain(call));
   return made;
 }
 
@@ -38,12 +38,12 @@ double hiding_seconds(double framework, double launch, double gap) {
   return student::hiding_seconds(host);
 }
 
-exercise::Queue step(exercise::Step which, exercise::Queue before, const exercise::Call& call,
+exercise::Queue step(exercise::Step which, exercise::Queue before, const exercise::HostCall& call,
                      double gap) {
   student::LaunchQueue queue;
   queue.now = before.now, queue.kernels = before.kernels, queue.copies = before.copies;
   queue.streams = before.streams, queue.events = before.events;
-  const student::Call own_call = own(call);
+  const student::HostCall own_call = own(call);
   if (which == exercise::Step::run_kernel) queue.run_kernel(own_call, gap);
   if (which == exercise::Step::run_copy) queue.run_copy(own_call);
   if (which == exercise::Step::record_event) queue.record_event(own_call);
@@ -55,15 +55,16 @@ exercise::Queue step(exercise::Step which, exercise::Queue before, const exercis
   return after;
 }
 
-std::vector<exercise::Call> overlapped_steps(double bytes, const std::vector<exercise::Call>& step,
-                                             int steps) {
-  std::vector<student::Call> kernels;
-  for (const exercise::Call& call : step) kernels.push_back(own(call));
+std::vector<exercise::HostCall> overlapped_steps(double bytes,
+                                                 const std::vector<exercise::HostCall>& step,
+                                                 int steps) {
+  std::vector<student::HostCall> kernels;
+  for (const exercise::HostCall& call : step) kernels.push_back(own(call));
   return plain(student::overlapped_steps(bytes, kernels, steps));
 }
 
-std::vector<exercise::Call> replayed_steps(int input, double bytes,
-                                           const std::vector<double>& batches) {
+std::vector<exercise::HostCall> replayed_steps(int input, double bytes,
+                                               const std::vector<double>& batches) {
   student::LaunchGraph graph;
   graph.launch.kind = student::CallKind::graph, graph.launch.name = "graph";
   graph.input = input, graph.bytes = bytes;

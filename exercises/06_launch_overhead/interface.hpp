@@ -12,10 +12,10 @@
 
 namespace exercise {
 
-// Programs and queues as plain values. They are not yotta::Call and yotta::LaunchQueue: where a
+// Programs and queues as plain values. They are not yotta::HostCall and yotta::LaunchQueue: where a
 // solution is compiled the library's own functions must not be seen, or a call with one of them
 // could mean either.
-struct Call {
+struct HostCall {
   int kind = 0;
   std::string name;
   int stream = 0;
@@ -39,10 +39,12 @@ enum class Step { run_kernel, run_copy, record_event, wait_event, synchronize };
 
 struct Solution {
   double (*hiding_seconds)(double framework, double launch, double gap);
-  Queue (*step)(Step which, Queue before, const Call& call, double gap);
-  std::vector<Call> (*overlapped_steps)(double bytes, const std::vector<Call>& step, int steps);
+  Queue (*step)(Step which, Queue before, const HostCall& call, double gap);
+  std::vector<HostCall> (*overlapped_steps)(double bytes, const std::vector<HostCall>& step,
+                                            int steps);
   // Of a graph that reads buffer `input` and has one call, which is returned with kind graph.
-  std::vector<Call> (*replayed_steps)(int input, double bytes, const std::vector<double>& batches);
+  std::vector<HostCall> (*replayed_steps)(int input, double bytes,
+                                          const std::vector<double>& batches);
 };
 extern const Solution solution;
 

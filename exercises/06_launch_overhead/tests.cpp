@@ -37,7 +37,7 @@ Queue queue_at(double now, double stream_end, double kernels, double copies) {
 }
 
 Queue after_kernel(const Queue& before, double seconds = 10 * us, double gap = 0.9 * us) {
-  exercise::Call call;
+  exercise::HostCall call;
   call.name = "add", call.stream = stream, call.seconds = seconds;
   const Queue after = solution.step(Step::run_kernel, before, call, gap);
   expect(after.spans.size() == 1,
@@ -65,7 +65,7 @@ void expect_begin(double now, double stream_end, double chip) {
 }
 
 Queue after_copy(const Queue& before, double bytes, bool pinned) {
-  exercise::Call call;
+  exercise::HostCall call;
   call.name = "copy", call.stream = stream, call.bytes = bytes, call.pinned = pinned;
   call.writes = 4;
   const Queue after = solution.step(Step::run_copy, before, call, 0);
@@ -88,10 +88,10 @@ void expect_copy_seconds(double bytes, bool pinned) {
 
 // ---- 06.7
 
-std::vector<Call> own(const std::vector<exercise::Call>& program) {
-  std::vector<Call> made;
-  for (const exercise::Call& c : program) {
-    Call call;
+std::vector<HostCall> own(const std::vector<exercise::HostCall>& program) {
+  std::vector<HostCall> made;
+  for (const exercise::HostCall& c : program) {
+    HostCall call;
     call.kind = static_cast<CallKind>(c.kind);
     call.name = call.kind == CallKind::copy ? "copy" : "step";
     call.stream = c.stream, call.seconds = c.seconds, call.bytes = c.bytes;
@@ -101,21 +101,21 @@ std::vector<Call> own(const std::vector<exercise::Call>& program) {
   return made;
 }
 
-std::vector<Call> of_kind(const std::vector<Call>& program, CallKind kind) {
-  std::vector<Call> found;
-  for (const Call& call : program)
+std::vector<HostCall> of_kind(const std::vector<HostCall>& program, CallKind kind) {
+  std::vector<HostCall> found;
+  for (const HostCall& call : program)
     if (call.kind == kind) found.push_back(call);
   return found;
 }
 
 // So many steps of two kernels, 1 ms together, whose copies take so long.
-std::vector<Call> overlapped(int steps, double copy_seconds) {
-  exercise::Call half;
+std::vector<HostCall> overlapped(int steps, double copy_seconds) {
+  exercise::HostCall half;
   half.name = "step", half.seconds = 0.5 * ms;
   const double bytes = copy_seconds * Host{}.pinned;
-  const std::vector<Call> program = own(solution.overlapped_steps(bytes, {half, half}, steps));
-  const std::vector<Call> copies = of_kind(program, CallKind::copy),
-                          kernels = of_kind(program, CallKind::kernel);
+  const std::vector<HostCall> program = own(solution.overlapped_steps(bytes, {half, half}, steps));
+  const std::vector<HostCall> copies = of_kind(program, CallKind::copy),
+                              kernels = of_kind(program, CallKind::kernel);
   expect(copies.size() == static_cast<size_t>(steps) && kernels.size() == 2 * copies.size(),
          fmt::format("{} steps of two kernels: expected {} copies and {} kernels, got {} and {}",
                      steps, steps, 2 * steps, copies.size(), kernels.size()));
@@ -127,11 +127,11 @@ std::vector<Call> overlapped(int steps, double copy_seconds) {
 }
 
 // What is wrong with the events that this stream waits for; empty if nothing is seen.
-std::string about_events(const std::vector<Call>& program, int waits) {
+std::string about_events(const std::vector<HostCall>& program, int waits) {
   const char* const work[] = {"no copy", "no kernel"};
-  for (const Call& call : program)
+  for (const HostCall& call : program)
     if (call.kind == CallKind::wait && call.stream == waits)
-      for (const Call& other : program)
+      for (const HostCall& other : program)
         if (other.kind == CallKind::record && other.event == call.event && other.stream == waits)
           return fmt::format(
               "\n    stream {0} waits for event {1}, which is recorded on stream {0}, which has "
@@ -142,7 +142,7 @@ std::string about_events(const std::vector<Call>& program, int waits) {
 }
 
 void expect_no_race(int steps, double copy_seconds, const char* later, int waits) {
-  const std::vector<Call> program = overlapped(steps, copy_seconds);
+  const std::vector<HostCall> program = overlapped(steps, copy_seconds);
   const std::string race = first_race(simulate(program).spans);
   expect(!race.starts_with(later), race + about_events(program, waits));
 }
@@ -156,9 +156,9 @@ void expect_own_batches(int steps) {
   const std::vector<double> batches(static_cast<size_t>(steps), 1e6);
   int copied = 0, inside = -1, replay = 0;
   bool ever = false;
-  const std::vector<Call> program = own(solution.replayed_steps(input, 1e6, batches));
-  for (const Call& call : program) ever |= call.kind == CallKind::copy && call.writes == input;
-  for (const Call& call : program) {
+  const std::vector<HostCall> program = own(solution.replayed_steps(input, 1e6, batches));
+  for (const HostCall& call : program) ever |= call.kind == CallKind::copy && call.writes == input;
+  for (const HostCall& call : program) {
     if (call.kind == CallKind::copy) {
       if (call.writes == input) inside = copied;
       ++copied;
@@ -268,7 +268,7 @@ TEST_CASE("06.3: a copy runs beside kernels, behind other copies") {
 }
 
 TEST_CASE("06.4: an event happens when its stream has got there") {
-  exercise::Call call;
+  exercise::HostCall call;
   call.stream = stream, call.event = 5;
   for (const double stream_end : {400 * us, 20 * us}) {
     const Queue after =
@@ -289,7 +289,7 @@ TEST_CASE("06.4: an event happens when its stream has got there") {
 }
 
 TEST_CASE("06.5: the stream waits, and the host does not") {
-  exercise::Call call;
+  exercise::HostCall call;
   call.stream = stream, call.event = 5;
   for (const double event : {400 * us, 40 * us}) {
     Queue before = queue_at(100 * us, 50 * us, 0, 0);
@@ -312,7 +312,7 @@ TEST_CASE("06.6: for an event, or for all of a stream") {
   for (const int event : {-1, 5}) {
     Queue before = queue_at(100 * us, 500 * us, 0, 0);
     before.events = {{5, 200 * us}};
-    exercise::Call call;
+    exercise::HostCall call;
     call.stream = stream, call.event = event;
     const double got = solution.step(Step::synchronize, before, call, 0).now,
                  done = event < 0 ? 500 * us : 200 * us, expected = done + Host{}.completion;
@@ -329,7 +329,7 @@ TEST_CASE("06.6: for an event, or for all of a stream") {
 }
 
 TEST_CASE("06.6: what is over is not waited for") {
-  exercise::Call call;
+  exercise::HostCall call;
   call.stream = stream;
   const double got =
       solution.step(Step::synchronize, queue_at(100 * us, 30 * us, 0, 0), call, 0).now;
@@ -354,13 +354,13 @@ TEST_CASE("06.7: no copy overwrites a buffer that is still being read") {
 
 TEST_CASE("06.7: copies hide behind steps") {
   const int steps = 8;
-  const std::vector<Call> program = overlapped(steps, 0.9 * ms);
+  const std::vector<HostCall> program = overlapped(steps, 0.9 * ms);
   const size_t waits = of_kind(program, CallKind::synchronize).size();
   expect(waits == 0,
          fmt::format("the host waits {} times for the chip\n    let the streams wait for "
                      "each other: wait_for(event, stream)",
                      waits));
-  const std::vector<Call> copies = of_kind(program, CallKind::copy);
+  const std::vector<HostCall> copies = of_kind(program, CallKind::copy);
   const double got = simulate(program).seconds, expected = 0.9 * ms + steps * ms;
   std::string advice = "\n    look for a wait that is not needed";
   if (copies[0].stream == of_kind(program, CallKind::kernel)[0].stream)

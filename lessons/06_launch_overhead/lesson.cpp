@@ -18,21 +18,21 @@ double ms(double seconds) { return 1e3 * seconds; }
 
 // A step so many times, and after each what `end` gives for its number.
 template <class End>
-std::vector<Call> repeated(const std::vector<Call>& step, int times, const End& end) {
-  std::vector<Call> program;
+std::vector<HostCall> repeated(const std::vector<HostCall>& step, int times, const End& end) {
+  std::vector<HostCall> program;
   for (int i = 0; i < times; ++i) {
     program.insert(program.end(), step.begin(), step.end());
-    for (Call& call : end(i)) program.push_back(std::move(call));
+    for (HostCall& call : end(i)) program.push_back(std::move(call));
   }
   return program;
 }
-std::vector<Call> nothing(int) { return {}; }
+std::vector<HostCall> nothing(int) { return {}; }
 
 void two_timelines(Lesson& lesson, const Host& host) {
   lesson.section("Six kernels: of 12 us, of 2 us, and of 2 us with a wait after each");
   const double shown = 90e-6;
   for (const auto& [seconds, waits] : {std::pair{12e-6, false}, {2e-6, false}, {2e-6, true}}) {
-    std::vector<Call> program;
+    std::vector<HostCall> program;
     for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
       program.push_back(kernel(name, seconds));
       if (waits) program.push_back(synchronize());
@@ -50,7 +50,7 @@ void sizes(Lesson& lesson, const Host& host) {
   lesson.say("{:>12}{:>12}{:>10}{:>14}{:>10}{:>12}", "numbers", "by itself", "queued",
              "with a wait", "graph", "chip busy");
   for (const double n : {1e3, 1e5, 1e6, 6e6, 1e7, 1e8}) {
-    const std::vector<Call> step = {kernel("op", h100.seconds(0, 4 * n))};
+    const std::vector<HostCall> step = {kernel("op", h100.seconds(0, 4 * n))};
     const LaunchRun queued = simulate(repeated(step, 100, nothing), host);
     const LaunchRun waiting =
         simulate(repeated(step, 100, [](int) { return std::vector{synchronize()}; }), host);
@@ -81,10 +81,10 @@ void steps(Lesson& lesson, const Host& host) {
 
 void fewer(Lesson& lesson, const Host& host) {
   lesson.section("The step with 1 sequence: fewer ops, or one launch");
-  const std::vector<Call> step = gpt2_step(1), fused = merged(step, "adamw");
+  const std::vector<HostCall> step = gpt2_step(1), fused = merged(step, "adamw");
   const LaunchGraph graph = capture(step, 4096);
   const std::vector<double> batch = {4096};
-  const auto show = [&](const char* what, const std::vector<Call>& program) {
+  const auto show = [&](const char* what, const std::vector<HostCall>& program) {
     const LaunchRun run = simulate(program, host);
     lesson.say("{:<44}{:>8.2f} ms, chip busy {:>3.0f}%", what, ms(run.seconds),
                100 * run.busy_share());
@@ -114,7 +114,7 @@ void losses(Lesson& lesson, const Host& host) {
   });
   // The event of step i is waited for when step i + 1 has been issued.
   row("one step late, and 2 ms to write the log", [](int i) {
-    std::vector<Call> end = {record(i, 0)};
+    std::vector<HostCall> end = {record(i, 0)};
     if (i > 0) end.push_back(synchronize(0, i - 1)), end.push_back(host_work("log", 2e-3));
     return end;
   });
@@ -122,20 +122,20 @@ void losses(Lesson& lesson, const Host& host) {
 
 void copies(Lesson& lesson, const Host& host) {
   lesson.section("Six steps of 1 ms, each with a batch of 20 MB from the host");
-  const std::vector<Call> step = {kernel("step", 1e-3)};
-  const auto show = [&](const char* what, const std::vector<Call>& program) {
+  const std::vector<HostCall> step = {kernel("step", 1e-3)};
+  const auto show = [&](const char* what, const std::vector<HostCall>& program) {
     const LaunchRun run = simulate(program, host);
     lesson.say("{}: {:.2f} ms", what, ms(run.seconds));
     lesson.show(timeline_rows(run.spans, 21e-3, 63));
     const std::string race = first_race(run.spans);
     if (!race.empty()) lesson.say("a race: {}", race);
   };
-  std::vector<Call> pageable = serial_steps(20e6, step, 6), pinned = pageable;
-  for (Call& call : pageable) call.pinned = false;
-  const std::vector<Call> overlapped = overlapped_steps(20e6, step, 6);
-  std::vector<Call> wrong = overlapped;
-  std::erase_if(wrong,
-                [](const Call& call) { return call.kind == CallKind::wait && call.event == 3; });
+  std::vector<HostCall> pageable = serial_steps(20e6, step, 6), pinned = pageable;
+  for (HostCall& call : pageable) call.pinned = false;
+  const std::vector<HostCall> overlapped = overlapped_steps(20e6, step, 6);
+  std::vector<HostCall> wrong = overlapped;
+  std::erase_if(
+      wrong, [](const HostCall& call) { return call.kind == CallKind::wait && call.event == 3; });
   show("pageable, one stream", pageable);
   show("pinned, one stream", pinned);
   show("pinned, two streams and events", overlapped);
@@ -158,7 +158,7 @@ std::string wrapped(const std::string& text) {
 void real_streams(Lesson& lesson) {
   lesson.section("The same in CUDA, in the emulator: 100 orders of what no event orders");
   const std::vector<float> expected = five_pieces(run_in_turn);
-  const auto wrong_orders = [&](void (*run)(const Pieces&)) {
+  const auto wrong_orders = [&](void (*run)(const StreamPieces&)) {
     int wrong = 0;
     for (uint64_t seed = 1; seed <= 100; ++seed) {
       emulator_options().seed = seed;

@@ -15,7 +15,7 @@ std::string error_without_wait();
 inline namespace YOTTA_DEVICE_BUILD {
 
 // run_overlapped(), but no copy waits until the kernel has read the buffer.
-inline void run_without_wait(const Pieces& pieces) {
+inline void run_without_wait(const StreamPieces& pieces) {
   const auto n = static_cast<size_t>(pieces.n);
   DeviceArray<float> x(2 * n), y(n);
   x.named("x"), y.named("y");
@@ -37,7 +37,7 @@ inline void run_without_wait(const Pieces& pieces) {
 }
 
 // What a program makes of five pieces of 300 numbers.
-inline std::vector<float> five_pieces(void (*run)(const Pieces&)) {
+inline std::vector<float> five_pieces(void (*run)(const StreamPieces&)) {
   const int count = 5, n = 300;
   PinnedArray<float> in(count * n), out(count * n);
   for (size_t i = 0; i < in.size(); ++i) in.data()[i] = static_cast<float>(i) / 2000.0f;

@@ -7,7 +7,7 @@
 using namespace yotta;
 
 int main() {
-  std::vector<Call> small(100, kernel("add", 1e-6));  // each one microsecond of work
+  std::vector<HostCall> small(100, kernel("add", 1e-6));  // each one microsecond of work
   small.push_back(synchronize());
   const LaunchRun many = simulate(small), one = simulate(merged(small, "add"));
   fmt::print("100 kernels: {:.0f} us, the chip computes for {:.0f}% of it\n", 1e6 * many.seconds,

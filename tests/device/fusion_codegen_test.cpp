@@ -19,7 +19,7 @@ std::string text(const Graph& graph, const std::vector<Line>& lines) {
   std::string all;
   for (const Line& line : lines)
     all += fmt::format("{} {}\n", names[static_cast<int>(line.step)],
-                       line.step >= Step::loop ? "" : info(graph.node(line.node).op).name);
+                       line.step >= LineStep::loop ? "" : info(graph.node(line.node).op).name);
   return all;
 }
 

@@ -31,7 +31,7 @@ std::vector<float> expected(int steps) {
 TEST_CASE("a capture runs nothing, and each launch of the graph runs all of it") {
   Stream stream;
   DeviceArray<float> x(numbers());
-  Graph graph(stream, [&](cudaStream_t s) { launch_each(s, x.data(), 200, 4); });
+  CudaGraph graph(stream, [&](cudaStream_t s) { launch_each(s, x.data(), 200, 4); });
   CHECK(graph.nodes() == 4);
   CHECK(x.to_host() == numbers());
   graph.launch(stream);
@@ -42,7 +42,7 @@ TEST_CASE("a capture runs nothing, and each launch of the graph runs all of it")
 TEST_CASE("an update takes new pointers and sizes, and refuses another form") {
   Stream stream;
   DeviceArray<float> x(numbers()), y(numbers());
-  Graph graph(stream, [&](cudaStream_t s) { launch_each(s, x.data(), 200, 3); });
+  CudaGraph graph(stream, [&](cudaStream_t s) { launch_each(s, x.data(), 200, 3); });
   CHECK(graph.update(stream, [&](cudaStream_t s) { launch_each(s, y.data(), 100, 3); }));
   graph.launch(stream);
   CHECK(x.to_host() == numbers());
@@ -55,7 +55,7 @@ TEST_CASE("branches of a graph are captured through events, and joined again") {
   Stream a, b;
   Event fork, join;
   DeviceArray<float> x(numbers()), y(numbers());
-  Graph graph(a, [&](cudaStream_t) {
+  CudaGraph graph(a, [&](cudaStream_t) {
     launch_each(a, x.data(), 200, 1);
     check_cuda(cudaEventRecord(fork, a));
     check_cuda(cudaStreamWaitEvent(b, fork));
@@ -121,7 +121,7 @@ TEST_CASE("what a capture forbids has CUDA's code") {
 TEST_CASE("a graph that is launched with pointers to freed memory is found") {
   Stream stream;
   auto x = std::make_unique<DeviceArray<float>>(numbers());
-  Graph graph(stream, [&](cudaStream_t s) { launch_each(s, x->data(), 200, 1); });
+  CudaGraph graph(stream, [&](cudaStream_t s) { launch_each(s, x->data(), 200, 1); });
   graph.launch(stream);
   x = std::make_unique<DeviceArray<float>>(numbers());
   const std::string message = message_of([&] { graph.launch(stream); });

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int count = 5, n = 300, rounds = 3;
 
-std::vector<float> results_of(void (*run)(const Pieces&)) {
+std::vector<float> results_of(void (*run)(const StreamPieces&)) {
   PinnedArray<float> in(count * n), out(count * n);
   for (size_t i = 0; i < in.size(); ++i) in.data()[i] = static_cast<float>(i % 100) / 100.0f;
   run({in.data(), out.data(), count, n, rounds});

@@ -9,7 +9,7 @@ using yotta_test::near;
 
 namespace {
 
-std::vector<Call> kernels(size_t n, double seconds) { return {n, kernel("k", seconds)}; }
+std::vector<HostCall> kernels(size_t n, double seconds) { return {n, kernel("k", seconds)}; }
 
 Host bare() {
   Host host;
@@ -84,7 +84,7 @@ TEST_CASE("an event that is late keeps the stream that waits, and nobody else's 
 
 TEST_CASE("a copy from pageable memory is slower, and the host waits for it") {
   const auto run = [](bool pinned) {
-    const std::vector<Call> program = {copy_to(0, "copy", 8e6, 1, pinned), kernel("k", 1e-3)};
+    const std::vector<HostCall> program = {copy_to(0, "copy", 8e6, 1, pinned), kernel("k", 1e-3)};
     return simulate(program);
   };
   const Host host;
@@ -96,7 +96,7 @@ TEST_CASE("a copy from pageable memory is slower, and the host waits for it") {
 }
 
 TEST_CASE("synchronize waits for all of its stream, or for an event alone") {
-  const auto host_time = [](const Call& wait) {
+  const auto host_time = [](const HostCall& wait) {
     LaunchQueue queue{bare()};
     queue.issue(kernel("first", 50e-6));
     queue.issue(record(0, 0));
@@ -111,7 +111,7 @@ TEST_CASE("synchronize waits for all of its stream, or for an event alone") {
 }
 
 TEST_CASE("a timeline has a row for the host and one a stream") {
-  const std::vector<Call> program = {host_work("read", 2e-6), kernel("add", 3e-6)};
+  const std::vector<HostCall> program = {host_work("read", 2e-6), kernel("add", 3e-6)};
   Host host = bare();
   host.launch = 1e-6, host.gap = 1e-6;
   CHECK(timeline_rows(simulate(program, host).spans, 8e-6, 8) ==

@@ -9,7 +9,7 @@ using yotta_test::near;
 
 namespace {
 
-const std::vector<Call> one_kernel = {kernel("step", 1e-3)};
+const std::vector<HostCall> one_kernel = {kernel("step", 1e-3)};
 
 }  // namespace
 
@@ -32,8 +32,8 @@ TEST_CASE(
     "each event of the overlapped program is needed: without it there is a race, at some speed") {
   for (const double copy : {2e-3, 0.5e-3})
     for (const int missing : {0, 1, 2, 3}) {
-      std::vector<Call> program = overlapped_steps(copy * Host{}.pinned, one_kernel, 6);
-      std::erase_if(program, [&](const Call& call) {
+      std::vector<HostCall> program = overlapped_steps(copy * Host{}.pinned, one_kernel, 6);
+      std::erase_if(program, [&](const HostCall& call) {
         return call.kind == CallKind::wait && call.event == missing;
       });
       CAPTURE(copy);
@@ -43,17 +43,17 @@ TEST_CASE(
       const bool races = missing == 0 || (missing == 1 ? copy > 1e-3 : copy < 1e-3);
       CHECK((first_race(simulate(program).spans) != "") == races);
     }
-  std::vector<Call> program = overlapped_steps(2e-3 * Host{}.pinned, one_kernel, 1);
-  std::erase_if(program, [](const Call& call) { return call.kind == CallKind::wait; });
+  std::vector<HostCall> program = overlapped_steps(2e-3 * Host{}.pinned, one_kernel, 1);
+  std::erase_if(program, [](const HostCall& call) { return call.kind == CallKind::wait; });
   CHECK(first_race(simulate(program).spans) ==
         "'step' on stream 0 begins at 17.30 us, while 'copy' on stream 1 still uses buffer 0, "
         "until 2008.20 us");
 }
 
 TEST_CASE("merged kernels do the same work with fewer launches") {
-  std::vector<Call> program(148, kernel("adamw", 1e-6));
+  std::vector<HostCall> program(148, kernel("adamw", 1e-6));
   program.insert(program.begin() + 100, kernel("norm", 1e-6));
-  const std::vector<Call> fewer = merged(program, "adamw");
+  const std::vector<HostCall> fewer = merged(program, "adamw");
   REQUIRE(fewer.size() == 3);
   CHECK(fewer[0].seconds == near(100e-6));
   CHECK(fewer[1].name == "norm");
@@ -63,9 +63,9 @@ TEST_CASE("merged kernels do the same work with fewer launches") {
 }
 
 TEST_CASE("a graph refuses what the host would have to answer, and other shapes") {
-  const std::vector<Call> reads_loss = {kernel("loss", 1e-6), synchronize()};
+  const std::vector<HostCall> reads_loss = {kernel("loss", 1e-6), synchronize()};
   CHECK_THROWS_WITH_AS(capture(reads_loss, 8), doctest::Contains("CaptureUnsupported"), Error);
-  const std::vector<Call> branches = {host_work("branch", 1e-6), kernel("loss", 1e-6, 0, 3)};
+  const std::vector<HostCall> branches = {host_work("branch", 1e-6), kernel("loss", 1e-6, 0, 3)};
   const LaunchGraph graph = capture(branches, 8);
   CHECK(graph.launch.captured.size() == 1);  // what the host did is not replayed
   CHECK(graph.input == 3);
@@ -75,7 +75,7 @@ TEST_CASE("a graph refuses what the host would have to answer, and other shapes"
 }
 
 TEST_CASE("replayed steps read the batch of their own step") {
-  const std::vector<Call> step = {kernel("embed", 5e-6, 0, 3), kernel("loss", 5e-6)};
+  const std::vector<HostCall> step = {kernel("embed", 5e-6, 0, 3), kernel("loss", 5e-6)};
   const std::vector<double> batches(3, 1e6);
   const std::vector<Span> spans = simulate(replayed_steps(capture(step, 1e6), batches)).spans;
   CHECK(first_race(spans) == "");
@@ -90,7 +90,7 @@ TEST_CASE("replayed steps read the batch of their own step") {
 
 TEST_CASE("what real code charges becomes a list of kernels, on the roofline") {
   const Chip& chip = chip_named("h100");
-  const std::vector<Call> calls = recorded_kernels(chip, [] {
+  const std::vector<HostCall> calls = recorded_kernels(chip, [] {
     charge({"matmul", DType::bf16, 989.4e6, 8, 8});
     charge({"copy", DType::bf16, 0, 3.35e6, 3.35e6});
   });

@@ -33,7 +33,7 @@
 namespace yotta {
 
 // ---- the lines of a kernel ----
-enum class Step : uint8_t {
+enum class LineStep : uint8_t {
   load,     // from memory
   compute,  // by its expression
   save,     // for a later phase
@@ -45,7 +45,7 @@ enum class Step : uint8_t {
   end
 };
 struct Line {
-  Step step;
+  LineStep step;
   int node = -1;
   bool operator==(const Line&) const = default;
 };
@@ -125,7 +125,7 @@ inline std::vector<Line> recalls(const Graph& graph, const Kernel& kernel, const
     if (std::any_of(kernel.nodes.begin(), kernel.nodes.end(), [&](int user) {
           return walk.phase[user] == phase && contains(graph.node(user).in, n);
         }))
-      lines.push_back({Step::recall, n});
+      lines.push_back({LineStep::recall, n});
   }
   return lines;
 }
@@ -136,22 +136,22 @@ inline void add_phase(const Graph& graph, const Kernel& kernel, const Walk& walk
   std::vector<Line> body = recalls(graph, kernel, walk, phase), folds;
   for (const int n : walk.values) {
     if (walk.phase[n] != phase) continue;
-    const Step step = contains(kernel.reads, n) ? Step::load : Step::compute;
+    const LineStep step = contains(kernel.reads, n) ? LineStep::load : LineStep::compute;
     if (walk.reduced[n]) {
-      body.push_back({Step::reduce, n});
-      folds.push_back({Step::fold, n});
+      body.push_back({LineStep::reduce, n});
+      folds.push_back({LineStep::fold, n});
     } else if (walk.a_row[n]) {
       lines.push_back({step, n});
     } else {
       body.push_back({step, n});
-      if (walk.crosses[n]) body.push_back({Step::save, n});
-      if (contains(kernel.writes, n)) body.push_back({Step::store, n});
+      if (walk.crosses[n]) body.push_back({LineStep::save, n});
+      if (contains(kernel.writes, n)) body.push_back({LineStep::store, n});
     }
   }
   if (body.empty()) return;
-  lines.push_back({Step::loop, phase});
+  lines.push_back({LineStep::loop, phase});
   lines.insert(lines.end(), body.begin(), body.end());
-  lines.push_back({Step::end, phase});
+  lines.push_back({LineStep::end, phase});
   lines.insert(lines.end(), folds.begin(), folds.end());
 }
 
@@ -162,7 +162,7 @@ inline std::vector<Line> lines_of(const Graph& graph, const Kernel& kernel, cons
   for (const int n : kernel.nodes) last = std::max(last, walk.phase[n]);
   for (int phase = 0; phase <= last; ++phase) add_phase(graph, kernel, walk, phase, lines);
   for (const int n : kernel.writes)
-    if (walk.a_row[n]) lines.push_back({Step::store, n});
+    if (walk.a_row[n]) lines.push_back({LineStep::store, n});
   return lines;
 }
 
@@ -172,7 +172,7 @@ inline std::vector<Line> lines_of(const Graph& graph, const Kernel& kernel, cons
 inline bool can_overwrite(const Graph& graph, const std::vector<Line>& lines, int from, int to) {
   const auto at = [&](Line line) { return std::find(lines.begin(), lines.end(), line); };
   return graph.node(from).size == graph.node(to).size &&
-         at({Step::load, from}) < at({Step::store, to});
+         at({LineStep::load, from}) < at({LineStep::store, to});
 }
 
 // For each value the one whose memory it takes, or itself. That may be taken if it is neither the
@@ -275,32 +275,32 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Kernel
                               const Line& line, const std::map<int, std::string>& memory) {
   const int n = line.node;
   const auto pointer = [&] { return memory.at(n) + place(graph, walk, n); };
-  if (line.step == Step::loop) {
+  if (line.step == LineStep::loop) {
     const bool whole = walk.space.columns % 16 == 0;  // no vector hangs over the end
     return fmt::format("{}\n    const long count = {};", language.loop,
                        whole ? "lanes" : "end - c");
   }
-  if (line.step == Step::end) return "}";
+  if (line.step == LineStep::end) return "}";
   const bool a_row = walk.a_row[n];
   const Op op = graph.node(n).op;
   switch (line.step) {
-    case Step::load:
+    case LineStep::load:
       return a_row ? fmt::format("const V v{} = spread(*({}));", n, pointer())
                    : fmt::format("const V v{} = load({}, count);", n, pointer());
-    case Step::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
-    case Step::save: return fmt::format("s{}[k] = v{};", n, n);
-    case Step::recall: {  // while a row is computed, the next one is on its way from memory
+    case LineStep::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
+    case LineStep::save: return fmt::format("s{}[k] = v{};", n, n);
+    case LineStep::recall: {  // while a row is computed, the next one is on its way from memory
       const std::string fetch =
           memory.count(n) > 0 ? fmt::format(" fetch({} + {});", pointer(), walk.space.columns) : "";
       return fmt::format("const V v{} = s{}[k];{}", n, n, fetch);
     }
-    case Step::reduce:
+    case LineStep::reduce:
       return fmt::format(
           "a{0} = {1};", n,
           replaced(replaced(info(op).text, "$0", fmt::format("a{}", n)), "$1",
                    fmt::format("among(v{}, count, {})", graph.node(n).in[0],
                                op == Op::row_sum ? "spread(0)" : "spread(-infinity())")));
-    case Step::fold:
+    case LineStep::fold:
       return fmt::format("const V v{} = {};", n,
                          replaced(op == Op::row_sum ? language.fold_sum : language.fold_max, "{}",
                                   fmt::format("a{}", n)));
@@ -331,9 +331,9 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel,
   }
   bool inside = false;
   for (const Line& line : lines_of(graph, kernel, walk)) {
-    if (line.step == Step::end) inside = false;
+    if (line.step == LineStep::end) inside = false;
     text += (inside ? "    " : "  ") + print_line(graph, walk, language, line, memory) + "\n";
-    inside = inside || line.step == Step::loop;
+    inside = inside || line.step == LineStep::loop;
   }
   return text + "}\n";
 }

@@ -27,20 +27,20 @@
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-class Graph {
+class CudaGraph {
  public:
   // Records what body(stream) starts.
   template <class Body>
-  Graph(cudaStream_t stream, Body body, Where where = Where::current()) {
+  CudaGraph(cudaStream_t stream, Body body, Where where = Where::current()) {
     const cudaGraph_t graph = capture(stream, body, where);
     check_cuda(cudaGraphGetNodes(graph, nullptr, &nodes_), where);
     const cudaError_t code = cudaGraphInstantiate(&exec_, graph, 0);
     check_cuda(cudaGraphDestroy(graph), where);
     check_cuda(code, where);
   }
-  ~Graph() { static_cast<void>(cudaGraphExecDestroy(exec_)); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
+  ~CudaGraph() { static_cast<void>(cudaGraphExecDestroy(exec_)); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
 
   // All of it, as one operation of the stream.
   void launch(cudaStream_t stream, Where where = Where::current()) {

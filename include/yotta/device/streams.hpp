@@ -89,8 +89,8 @@ __global__ void iterate_map(const Real* x, Real* y, int n, int rounds) {
   y[i] = value;
 }
 
-// Pieces of n numbers each: from `in`, through the kernel, to `out`. Both are pinned.
-struct Pieces {
+// StreamPieces of n numbers each: from `in`, through the kernel, to `out`. Both are pinned.
+struct StreamPieces {
   const float* in;  // (count * n)
   float* out;       // (count * n)
   int count, n, rounds;
@@ -99,7 +99,7 @@ struct Pieces {
 };
 
 // Each step waits for the one before. Right, and slow.
-inline void run_in_turn(const Pieces& pieces) {
+inline void run_in_turn(const StreamPieces& pieces) {
   const auto n = static_cast<size_t>(pieces.n);
   DeviceArray<float> x(n), y(n);
   for (int i = 0; i < pieces.count; ++i) {
@@ -114,7 +114,7 @@ inline void run_in_turn(const Pieces& pieces) {
 // Piece i + 1 is copied while piece i is in the kernel. Two buffers take turns: the copy waits
 // until the kernel that read this buffer two pieces ago has ended, the kernel until its buffer is
 // filled.
-inline void run_overlapped(const Pieces& pieces) {
+inline void run_overlapped(const StreamPieces& pieces) {
   const auto n = static_cast<size_t>(pieces.n);
   DeviceArray<float> x(2 * n), y(n);
   Stream copies, work;

@@ -54,24 +54,24 @@ enum class CallKind : uint8_t { kernel, copy, record, wait, synchronize, work, g
 
 // One call of the host. Buffers and events are numbers; -1: none. CUDA's names stand with the
 // functions below.
-struct Call {
+struct HostCall {
   CallKind kind = CallKind::kernel;
   std::string name = {};
   int stream = 0;
-  double seconds = 0;               // of a kernel, on the chip; of work, on the host
-  double bytes = 0;                 // of a copy to the chip
-  bool pinned = true;               // of a copy: its source
-  int event = -1;                   // of record, wait and synchronize
-  int reads = -1, writes = -1;      // buffers on the chip
-  std::vector<Call> captured = {};  // of a graph
+  double seconds = 0;                   // of a kernel, on the chip; of work, on the host
+  double bytes = 0;                     // of a copy to the chip
+  bool pinned = true;                   // of a copy: its source
+  int event = -1;                       // of record, wait and synchronize
+  int reads = -1, writes = -1;          // buffers on the chip
+  std::vector<HostCall> captured = {};  // of a graph
 };
 
-inline Call kernel(std::string name, double seconds, int stream = 0, int reads = -1) {
+inline HostCall kernel(std::string name, double seconds, int stream = 0, int reads = -1) {
   return {.name = std::move(name), .stream = stream, .seconds = seconds, .reads = reads};
 }
 // cudaMemcpyAsync, from the host into a buffer.
-inline Call copy_to(int buffer, std::string name, double bytes, int stream = 0,
-                    bool pinned = true) {
+inline HostCall copy_to(int buffer, std::string name, double bytes, int stream = 0,
+                        bool pinned = true) {
   return {.kind = CallKind::copy,
           .name = std::move(name),
           .stream = stream,
@@ -80,19 +80,19 @@ inline Call copy_to(int buffer, std::string name, double bytes, int stream = 0,
           .writes = buffer};
 }
 // cudaEventRecord: the event happens when all that the stream was given so far is done.
-inline Call record(int event, int stream) {
+inline HostCall record(int event, int stream) {
   return {.kind = CallKind::record, .stream = stream, .event = event};
 }
 // cudaStreamWaitEvent: what the stream is given from now on begins after the event.
-inline Call wait_for(int event, int stream) {
+inline HostCall wait_for(int event, int stream) {
   return {.kind = CallKind::wait, .stream = stream, .event = event};
 }
 // cudaStreamSynchronize, or with an event cudaEventSynchronize: the host waits.
-inline Call synchronize(int stream = 0, int event = -1) {
+inline HostCall synchronize(int stream = 0, int event = -1) {
   return {.kind = CallKind::synchronize, .name = "wait", .stream = stream, .event = event};
 }
 // The host's own work: reading a file, counting tokens.
-inline Call host_work(std::string name, double seconds) {
+inline HostCall host_work(std::string name, double seconds) {
   return {.kind = CallKind::work, .name = std::move(name), .seconds = seconds};
 }
 
@@ -117,7 +117,7 @@ struct LaunchQueue {
 
   // The chip's part of a kernel that is issued now: it begins when its stream and the chip are
   // free, a gap later.
-  void run_kernel(const Call& call, double gap) {
+  void run_kernel(const HostCall& call, double gap) {
     double& stream = streams[call.stream];
     const double begin = std::max({now, stream, kernels}) + gap;
     stream = kernels = begin + call.seconds;
@@ -125,7 +125,7 @@ struct LaunchQueue {
   }
 
   // A copy runs beside kernels. From pageable memory the host itself moves the bytes, and waits.
-  void run_copy(const Call& call) {
+  void run_copy(const HostCall& call) {
     double& stream = streams[call.stream];
     const double begin = std::max({now, stream, copies});
     stream = copies = begin + call.bytes / (call.pinned ? host.pinned : host.pageable);
@@ -133,23 +133,25 @@ struct LaunchQueue {
     if (!call.pinned) now = stream;
   }
 
-  void record_event(const Call& call) { events[call.event] = std::max(now, streams[call.stream]); }
+  void record_event(const HostCall& call) {
+    events[call.event] = std::max(now, streams[call.stream]);
+  }
 
   // An event that was never recorded has happened already, as in CUDA.
-  void wait_event(const Call& call) {
+  void wait_event(const HostCall& call) {
     double& stream = streams[call.stream];
     stream = std::max(stream, events[call.event]);
   }
 
   // The host stands still until the stream, or the event, has come; then it must notice.
-  void synchronize(const Call& call) {
+  void synchronize(const HostCall& call) {
     const double done = call.event >= 0 ? events[call.event] : streams[call.stream];
     now = std::max(now, done) + host.completion;
   }
 
   // One launch for all that was captured. Events inside keep their order.
-  void replay(const Call& graph) {
-    for (const Call& call : graph.captured) {
+  void replay(const HostCall& graph) {
+    for (const HostCall& call : graph.captured) {
       if (call.kind == CallKind::kernel) run_kernel(call, host.graph_gap);
       if (call.kind == CallKind::copy) run_copy(call);
       if (call.kind == CallKind::record) record_event(call);
@@ -157,7 +159,7 @@ struct LaunchQueue {
     }
   }
 
-  void issue(const Call& call) {
+  void issue(const HostCall& call) {
     const double before = now;
     if (call.kind == CallKind::kernel || call.kind == CallKind::copy)
       now += host.framework + host.launch;
@@ -181,9 +183,9 @@ struct LaunchRun {
   double busy_share() const { return busy / seconds; }
 };
 
-inline LaunchRun simulate(std::span<const Call> program, const Host& host = {}) {
+inline LaunchRun simulate(std::span<const HostCall> program, const Host& host = {}) {
   LaunchQueue queue{host};
-  for (const Call& call : program) queue.issue(call);
+  for (const HostCall& call : program) queue.issue(call);
   LaunchRun run{std::move(queue.spans), queue.now, queue.now, 0};
   for (const Span& span : run.spans) {
     run.seconds = std::max(run.seconds, span.end);

@@ -45,7 +45,7 @@ class KernelList : public CostSink {
   EventStamp now(int) override { return {}; }
   void wait(int, const EventStamp&) override {}
 
-  std::vector<Call> calls;
+  std::vector<HostCall> calls;
 
  private:
   const Chip& chip_;
@@ -53,7 +53,7 @@ class KernelList : public CostSink {
 
 // The kernels of what `body` does on this thread.
 template <class Body>
-std::vector<Call> recorded_kernels(const Chip& chip, Body&& body) {
+std::vector<HostCall> recorded_kernels(const Chip& chip, Body&& body) {
   KernelList list(chip);
   CostSink* const before = std::exchange(context().clock, &list);
   body();
@@ -64,11 +64,11 @@ std::vector<Call> recorded_kernels(const Chip& chip, Body&& body) {
 // ---- Copies beside kernels ----
 // Steps that need a batch each, naively: the step's kernels wait for the copy, the next copy for
 // the kernels.
-inline std::vector<Call> serial_steps(double bytes, std::span<const Call> step, int steps) {
-  std::vector<Call> program;
+inline std::vector<HostCall> serial_steps(double bytes, std::span<const HostCall> step, int steps) {
+  std::vector<HostCall> program;
   for (int done = 0; done < steps; ++done) {
     program.push_back(copy_to(0, "copy", bytes));
-    for (Call call : step) {
+    for (HostCall call : step) {
       call.reads = 0;
       program.push_back(std::move(call));
     }
@@ -78,15 +78,16 @@ inline std::vector<Call> serial_steps(double bytes, std::span<const Call> step, 
 
 // The same with the copies on stream 1 and two buffers: batch i + 1 comes while step i computes.
 // Two events a buffer keep them apart: its batch has arrived, and its batch has been used.
-inline std::vector<Call> overlapped_steps(double bytes, std::span<const Call> step, int steps) {
-  std::vector<Call> program;
+inline std::vector<HostCall> overlapped_steps(double bytes, std::span<const HostCall> step,
+                                              int steps) {
+  std::vector<HostCall> program;
   for (int i = 0; i < steps; ++i) {
     const int buffer = i % 2, arrived = buffer, used = 2 + buffer;
     program.push_back(wait_for(used, 1));
     program.push_back(copy_to(buffer, "copy", bytes, 1));
     program.push_back(record(arrived, 1));
     program.push_back(wait_for(arrived, 0));
-    for (Call call : step) {
+    for (HostCall call : step) {
       call.reads = buffer;
       program.push_back(std::move(call));
     }
@@ -116,10 +117,12 @@ inline std::string first_race(std::span<const Span> spans) {
 // ---- Fewer, larger ops ----
 // Kernels of one name that follow each other become one, which does the work of all: what foreach
 // and fused optimizers do with one kernel a parameter.
-inline std::vector<Call> merged(std::span<const Call> program, const std::string& name) {
-  std::vector<Call> out;
-  for (const Call& call : program) {
-    const auto is_one = [&](const Call& c) { return c.kind == CallKind::kernel && c.name == name; };
+inline std::vector<HostCall> merged(std::span<const HostCall> program, const std::string& name) {
+  std::vector<HostCall> out;
+  for (const HostCall& call : program) {
+    const auto is_one = [&](const HostCall& c) {
+      return c.kind == CallKind::kernel && c.name == name;
+    };
     if (!out.empty() && is_one(call) && is_one(out.back()) && call.stream == out.back().stream)
       out.back().seconds += call.seconds;
     else
@@ -132,16 +135,16 @@ inline std::vector<Call> merged(std::span<const Call> program, const std::string
 // A recorded program that one call launches. It keeps what it was captured with: which kernels, how
 // large, and where they read.
 struct LaunchGraph {
-  Call launch;
+  HostCall launch;
   int input = -1;    // the buffer that its first kernel reads
   double bytes = 0;  // that a batch has there
 };
 
 // Errors: what cannot be recorded, because the host would need an answer while nothing runs.
-inline LaunchGraph capture(std::span<const Call> program, double bytes,
+inline LaunchGraph capture(std::span<const HostCall> program, double bytes,
                            Where where = Where::current()) {
   LaunchGraph graph{{.kind = CallKind::graph, .name = "graph"}, -1, bytes};
-  for (const Call& call : program) {
+  for (const HostCall& call : program) {
     if (call.kind == CallKind::synchronize)
       fail(where,
            "cudaErrorStreamCaptureUnsupported: the host waits for stream {} while it is captured, "
@@ -159,9 +162,10 @@ inline LaunchGraph capture(std::span<const Call> program, double bytes,
 
 // Steps by replay. A graph reads the address that it was captured with, so each batch is copied
 // there. Errors: a batch of another size, which a captured kernel does not know.
-inline std::vector<Call> replayed_steps(const LaunchGraph& graph, std::span<const double> batches,
-                                        Where where = Where::current()) {
-  std::vector<Call> program;
+inline std::vector<HostCall> replayed_steps(const LaunchGraph& graph,
+                                            std::span<const double> batches,
+                                            Where where = Where::current()) {
+  std::vector<HostCall> program;
   for (size_t i = 0; i < batches.size(); ++i) {
     if (batches[i] != graph.bytes)
       fail(where,

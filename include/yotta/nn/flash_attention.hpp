@@ -217,7 +217,7 @@ template <class Number, class Mask, class ScoreMod>
 void flash_backward(const FlashBackwardHead<Number>& head, const Mask& mask, const ScoreMod& mod) {
   using Real = Computed<Number>;
   const int64_t T = head.q.rows, d = head.q.cols;
-  const Real factor = Real{1} / std::sqrt(static_cast<Real>(d));
+  const Real root = std::sqrt(static_cast<Real>(d)), factor = Real{1} / root;
   const detail::TransposedTiles<Real> k_columns(head.k), v_columns(head.v);
   const detail::PaddedRows<Real> k(head.k), dk(head.dk), dv(head.dv);
   const detail::ScoreTile<Real> P, dS;

@@ -51,14 +51,14 @@ TEST_CASE("lines compute what the operations compute, and move what the formula 
 TEST_CASE("a value that is not there is named") {
   Tensor x = uniform("x", {4, 40});
   Run run(capture(softmax, x));
-  const auto without = [&](Step step, int which) {
+  const auto without = [&](LineStep step, int which) {
     Run other = run;
     for (size_t i = 0; i < other.lines.size(); ++i)
       if (other.lines[i].step == step && which-- == 0)
         other.lines.erase(other.lines.begin() + static_cast<std::ptrdiff_t>(i));
     return other.message(x);
   };
-  CHECK(contains(without(Step::fold, 0), "a reduction has its value when its loop is over"));
-  CHECK(contains(without(Step::recall, 0), "a loop's values end with the loop"));
-  CHECK(contains(without(Step::save, 0), "is recalled, and was never saved"));
+  CHECK(contains(without(LineStep::fold, 0), "a reduction has its value when its loop is over"));
+  CHECK(contains(without(LineStep::recall, 0), "a loop's values end with the loop"));
+  CHECK(contains(without(LineStep::save, 0), "is recalled, and was never saved"));
 }

@@ -8,7 +8,7 @@ TEST_CASE("a clock has seen what it was joined with, and no more") {
   StreamClock a, b;
   a.set(1, 3);
   b.set(2, 5);
-  Operation third, fifth;
+  StreamOperation third, fifth;
   third.stream = 1;
   third.number = 3;
   fifth.stream = 2;
@@ -24,11 +24,11 @@ TEST_CASE("a clock has seen what it was joined with, and no more") {
 
 TEST_CASE("neighbouring stretches of one line become one") {
   Footprint all;
-  all.add({100, 4, Use::read, 7});
-  all.add({104, 4, Use::read, 7});
-  all.add({104, 4, Use::write, 7});
-  all.add({112, 4, Use::read, 7});
-  all.add({116, 4, Use::read, 8});
+  all.add({100, 4, MemoryUse::read, 7});
+  all.add({104, 4, MemoryUse::read, 7});
+  all.add({104, 4, MemoryUse::write, 7});
+  all.add({112, 4, MemoryUse::read, 7});
+  all.add({116, 4, MemoryUse::read, 8});
   CHECK(all.reads.size() == 3);
   CHECK(all.reads[0].bytes == 8);
   CHECK(all.writes.size() == 1);
@@ -37,18 +37,18 @@ TEST_CASE("neighbouring stretches of one line become one") {
 TEST_CASE("two footprints are in conflict where one writes what the other touches") {
   const auto conflicts = [](Stretch a, Stretch b) {
     Footprint one, two;
-    one.add({10, 4, Use::read});  // of no interest, before and behind
+    one.add({10, 4, MemoryUse::read});  // of no interest, before and behind
     one.add(a);
     two.add(b);
     two.add({1000, 4, b.use});
     return conflict(one, two).first != nullptr;
   };
-  CHECK(conflicts({100, 8, Use::write}, {104, 8, Use::read}));
-  CHECK(conflicts({100, 8, Use::read}, {96, 5, Use::write}));
-  CHECK(conflicts({100, 8, Use::write}, {100, 8, Use::write}));
-  CHECK(conflicts({100, 8, Use::atomic}, {100, 8, Use::read}));
-  CHECK(conflicts({100, 8, Use::free}, {107, 1, Use::read}));
-  CHECK_FALSE(conflicts({100, 8, Use::write}, {108, 8, Use::write}));
-  CHECK_FALSE(conflicts({100, 8, Use::read}, {100, 8, Use::read}));
-  CHECK_FALSE(conflicts({100, 8, Use::atomic}, {100, 8, Use::atomic}));
+  CHECK(conflicts({100, 8, MemoryUse::write}, {104, 8, MemoryUse::read}));
+  CHECK(conflicts({100, 8, MemoryUse::read}, {96, 5, MemoryUse::write}));
+  CHECK(conflicts({100, 8, MemoryUse::write}, {100, 8, MemoryUse::write}));
+  CHECK(conflicts({100, 8, MemoryUse::atomic}, {100, 8, MemoryUse::read}));
+  CHECK(conflicts({100, 8, MemoryUse::free}, {107, 1, MemoryUse::read}));
+  CHECK_FALSE(conflicts({100, 8, MemoryUse::write}, {108, 8, MemoryUse::write}));
+  CHECK_FALSE(conflicts({100, 8, MemoryUse::read}, {100, 8, MemoryUse::read}));
+  CHECK_FALSE(conflicts({100, 8, MemoryUse::atomic}, {100, 8, MemoryUse::atomic}));
 }

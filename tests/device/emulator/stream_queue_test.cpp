@@ -16,8 +16,8 @@ namespace {
 
 // Appends a number to a list, as an operation of a stream.
 void add(cudaStream_t stream, std::vector<int>& list, int number) {
-  Operation operation{.word = "append", .where = Where::current()};
-  operation.run = [&list, number](Operation&) { list.push_back(number); };
+  StreamOperation operation{.word = "append", .where = Where::current()};
+  operation.run = [&list, number](StreamOperation&) { list.push_back(number); };
   CHECK(StreamQueue::instance().submit(stream, std::move(operation)) == cudaSuccess);
 }
 

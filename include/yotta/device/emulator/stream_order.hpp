@@ -49,13 +49,13 @@ class StreamClock {
 };
 
 // What is done to a stretch of memory.
-enum class Use : uint8_t { read, write, atomic, allocate, free };
+enum class MemoryUse : uint8_t { read, write, atomic, allocate, free };
 
 struct Stretch {
   uintptr_t begin = 0;
   size_t bytes = 0;
-  Use use = Use::read;
-  uint32_t site = 0;  // the line: Operation::line_of says which
+  MemoryUse use = MemoryUse::read;
+  uint32_t site = 0;  // the line: StreamOperation::line_of says which
   uintptr_t end() const { return begin + bytes; }
 };
 
@@ -65,7 +65,7 @@ struct Footprint {
 
   bool empty() const { return reads.empty() && writes.empty(); }
   void add(const Stretch& each) {
-    std::vector<Stretch>& list = each.use == Use::read ? reads : writes;
+    std::vector<Stretch>& list = each.use == MemoryUse::read ? reads : writes;
     const bool grows = !list.empty() && list.back().end() == each.begin &&
                        list.back().use == each.use && list.back().site == each.site;
     if (grows)
@@ -80,7 +80,7 @@ inline std::pair<const Stretch*, const Stretch*> first_conflict(const std::vecto
                                                                 const std::vector<Stretch>& b) {
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const bool apart = a[i].end() <= b[j].begin || b[j].end() <= a[i].begin;
-    const bool atomic = a[i].use == Use::atomic && b[j].use == Use::atomic;
+    const bool atomic = a[i].use == MemoryUse::atomic && b[j].use == MemoryUse::atomic;
     if (!apart && !atomic) return {&a[i], &b[j]};
     ++(a[i].end() <= b[j].end() ? i : j);
   }
@@ -95,10 +95,10 @@ inline std::pair<const Stretch*, const Stretch*> conflict(const Footprint& a, co
 }
 
 // A kernel, a copy or another piece of work of a stream.
-struct Operation {
+struct StreamOperation {
   std::string word;  // "cudaMemcpyAsync", "kernel"
   Where where;       // the line of the call
-  std::function<void(Operation&)> run = {};
+  std::function<void(StreamOperation&)> run = {};
   Footprint footprint = {};  // of a kernel: known once it has run, in the checked build
   std::function<std::string(uint32_t site)> line_of = {};  // of a kernel: "smooth.hpp:12"
   std::vector<const void*> pointers = {};                  // that it was given
@@ -111,7 +111,7 @@ struct Operation {
   uint64_t sequence = 0;         // among all
   std::string stream_name = {};  // for messages: "stream 2"
   StreamClock clock = {};
-  std::vector<std::shared_ptr<Operation>> waits = {};  // have ended before it begins
+  std::vector<std::shared_ptr<StreamOperation>> waits = {};  // have ended before it begins
   bool done = false;
 
   bool before(const StreamClock& other) const { return other.of(stream) >= number; }
@@ -125,13 +125,13 @@ struct Operation {
   }
 };
 
-inline const char* verb(Use use) {
+inline const char* verb(MemoryUse use) {
   switch (use) {
-    case Use::read: return "reads";
-    case Use::write: return "writes";
-    case Use::atomic: return "changes atomically";
-    case Use::allocate: return "allocates";
-    case Use::free: return "frees";
+    case MemoryUse::read: return "reads";
+    case MemoryUse::write: return "writes";
+    case MemoryUse::atomic: return "changes atomically";
+    case MemoryUse::allocate: return "allocates";
+    case MemoryUse::free: return "frees";
   }
   return "?";
 }

@@ -47,7 +47,7 @@ namespace yotta {
 
 // Work that was recorded instead of run.
 struct GraphNode {
-  Operation operation;
+  StreamOperation operation;
   std::vector<size_t> after;                                  // the nodes that end before it begins
   std::vector<std::pair<const void*, uint64_t>> allocations;  // its pointers, and whose they were
 };
@@ -68,7 +68,7 @@ struct CUstream_st {
   bool blocking = true;
   uint32_t issued = 0;
   yotta::StreamClock clock = {};
-  std::vector<std::shared_ptr<yotta::Operation>> after = {};
+  std::vector<std::shared_ptr<yotta::StreamOperation>> after = {};
   std::shared_ptr<yotta::Capture> capture = {};  // if it is captured,
   std::vector<size_t> nodes = {};                // what its next node comes after
 };
@@ -76,7 +76,7 @@ struct CUstream_st {
 // An event: what had been issued on its stream when it was recorded.
 struct CUevent_st {
   yotta::StreamClock clock = {};
-  std::vector<std::shared_ptr<yotta::Operation>> after = {};
+  std::vector<std::shared_ptr<yotta::StreamOperation>> after = {};
   std::shared_ptr<yotta::Capture> capture = {};  // if it was recorded in a capture
   std::vector<size_t> nodes = {};
   uint64_t epoch = 0;
@@ -92,7 +92,7 @@ struct CUgraphExec_st {
   std::vector<yotta::GraphNode> nodes;
   std::vector<size_t> places;    // of the nodes' lanes
   std::vector<uint32_t> issued;  // by place
-  std::shared_ptr<yotta::Operation> last = {};
+  std::shared_ptr<yotta::StreamOperation> last = {};
 };
 
 namespace yotta {
@@ -124,7 +124,7 @@ class StreamQueue {
   cudaStream_t create(bool blocking);
   cudaError_t destroy(cudaStream_t stream);
   // Appends an operation to a stream; on the legacy default stream, runs it.
-  cudaError_t submit(cudaStream_t stream, Operation operation);
+  cudaError_t submit(cudaStream_t stream, StreamOperation operation);
   // Until the host knows that all of the stream, the event or the device has ended.
   cudaError_t synchronise(cudaStream_t stream);
   cudaError_t synchronise(cudaEvent_t event);
@@ -154,16 +154,16 @@ class StreamQueue {
   void pinned_changes(int by);
 
  private:
-  using Shared = std::shared_ptr<Operation>;
+  using Shared = std::shared_ptr<StreamOperation>;
   static constexpr size_t most_history = 4096;  // operations that a race is looked for with
 
   bool known(cudaStream_t stream) const { return stream == nullptr || streams_.count(stream) > 0; }
   CUstream_st& of(cudaStream_t stream) { return stream == nullptr ? legacy_ : *stream; }
   void meet_blocking_streams();
-  Shared issue(CUstream_st& stream, Operation operation);
+  Shared issue(CUstream_st& stream, StreamOperation operation);
   void append(const Shared& operation);
   void append_nodes(CUgraphExec_st& exec, CUstream_st& stream, const Shared& begin);
-  cudaError_t record_node(CUstream_st& stream, Operation operation);
+  cudaError_t record_node(CUstream_st& stream, StreamOperation operation);
   cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event);
   bool default_stream_is_captured();
   void step();
@@ -171,7 +171,7 @@ class StreamQueue {
   void run_until(Ended ended);
   void host_has_seen(const StreamClock& clock);
   void execute(const Shared& operation);
-  void check(const Operation& operation);
+  void check(const StreamOperation& operation);
   void host_has_seen_all();
   void forget_what_is_over();
   void forget_oldest();

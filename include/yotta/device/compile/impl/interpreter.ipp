@@ -40,20 +40,20 @@ class TileRun {
   void execute(const Line& line) {
     const int n = line.node;
     switch (line.step) {
-      case Step::loop: in_loop_ = true; return;
-      case Step::end:
+      case LineStep::loop: in_loop_ = true; return;
+      case LineStep::end:
         for (Value& each : values_) each.there = each.there && !each.in_loop;
         in_loop_ = false;
         return;
-      case Step::load: return load(n);
-      case Step::compute: return compute(n);
-      case Step::save: value(used(n)).saved = true; return;
-      case Step::recall:
+      case LineStep::load: return load(n);
+      case LineStep::compute: return compute(n);
+      case LineStep::save: value(used(n)).saved = true; return;
+      case LineStep::recall:
         if (!value(n).saved) fail(where_, "value {} is recalled, and was never saved", n);
         return define(n);
-      case Step::reduce: return reduce(n);
-      case Step::fold: return define(n);
-      case Step::store: return store(n);
+      case LineStep::reduce: return reduce(n);
+      case LineStep::fold: return define(n);
+      case LineStep::store: return store(n);
     }
   }
   void define(int n) {

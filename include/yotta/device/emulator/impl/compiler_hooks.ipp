@@ -25,7 +25,7 @@ inline std::string line_of_host(const void* code) {
 YOTTA_UNSEEN inline void seen_on_host(const void* address, size_t bytes, Access access,
                                       const void* return_address) {
   if (EmulatorWork::here() || !DeviceMemory::instance().is_pinned(address)) return;
-  const Use use = access == Access::read ? Use::read : Use::write;
+  const MemoryUse use = access == Access::read ? MemoryUse::read : MemoryUse::write;
   StreamQueue::instance().host_access(
       {{reinterpret_cast<uintptr_t>(address), bytes, use}, return_address, line_of_host});
 }

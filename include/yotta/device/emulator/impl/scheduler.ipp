@@ -580,8 +580,9 @@ class FootprintOf {
     for (const auto& [memory, allocation] : DeviceMemory::instance().with_shadows())
       allocation.shadow->each_cell([&](size_t offset, size_t bytes, const Cell& cell) {
         const uintptr_t at = reinterpret_cast<uintptr_t>(memory) + offset;
-        const Use change = (cell.write.who & atomic_mark) != 0 ? Use::atomic : Use::write;
-        if (cell.read.time > begin_) out_->add({at, bytes, Use::read, cell.read.site});
+        const MemoryUse change =
+            (cell.write.who & atomic_mark) != 0 ? MemoryUse::atomic : MemoryUse::write;
+        if (cell.read.time > begin_) out_->add({at, bytes, MemoryUse::read, cell.read.site});
         if (cell.write.time > begin_) out_->add({at, bytes, change, cell.write.site});
       });
   }
@@ -616,13 +617,13 @@ YOTTA_INLINE BlockNeeds needs_of(const void* kernel, dim3 block, size_t shared_b
 }
 
 // A launch as an operation of a stream.
-inline Operation operation_of(const Task& task) {
+inline StreamOperation operation_of(const Task& task) {
   const std::shared_ptr<const void> arguments(task.keep.copy(task.arguments), task.keep.drop);
-  Operation operation{.word = "kernel", .where = task.where};
+  StreamOperation operation{.word = "kernel", .where = task.where};
   const void* pointers[Arguments::most_pointers];
   const size_t count = task.keep.pointers(arguments.get(), pointers);
   operation.pointers.assign(pointers, pointers + count);
-  operation.run = [task, arguments](Operation& self) {
+  operation.run = [task, arguments](StreamOperation& self) {
     Task own = task;
     own.arguments = arguments.get();
     own.footprint = &self.footprint;

@@ -16,7 +16,7 @@ namespace yotta {
 // Two uses of the same bytes that nothing orders.
 struct StreamRace {
   std::string first, first_line, second, second_line;  // names and lines, as they were issued
-  Use first_use, second_use;
+  MemoryUse first_use, second_use;
   uintptr_t begin;
   size_t bytes;
 };
@@ -25,10 +25,10 @@ inline std::string cure_of(const StreamRace& race, bool host) {
   if (host)
     return "Let the host wait first: cudaStreamSynchronize of that stream, or cudaEventSynchronize "
            "of an event recorded after it";
-  if (race.first_use == Use::allocate)
+  if (race.first_use == MemoryUse::allocate)
     return "Memory of cudaMallocAsync exists from there on in the order of its stream: record an "
            "event after it, and let the other stream wait for it";
-  if (race.second_use == Use::free)
+  if (race.second_use == MemoryUse::free)
     return "Free it on the stream that uses it last, or let this stream wait for an event recorded "
            "after the last use";
   return "Record an event after the first on its stream (cudaEventRecord), and let the second's "
@@ -51,7 +51,7 @@ inline std::pair<uintptr_t, size_t> common(const Stretch& a, const Stretch& b) {
 }
 
 // Fails if the two, issued in this order, touch the same bytes in a way that needs an order.
-inline void check_unordered(const Operation& first, const Operation& second) {
+inline void check_unordered(const StreamOperation& first, const StreamOperation& second) {
   const auto [a, b] = conflict(first.footprint, second.footprint);
   if (a == nullptr) return;
   const auto [begin, bytes] = common(*a, *b);
@@ -60,7 +60,7 @@ inline void check_unordered(const Operation& first, const Operation& second) {
       false, second.where);
 }
 
-inline void check_with_host(const Operation& first, const HostAccess& second) {
+inline void check_with_host(const StreamOperation& first, const HostAccess& second) {
   Footprint host;
   host.add(second.at);
   const auto [a, b] = conflict(first.footprint, host);
@@ -72,8 +72,8 @@ inline void check_with_host(const Operation& first, const HostAccess& second) {
 }
 
 // Fails if `second`, which comes after, uses what `first` has freed.
-inline void check_freed(const Operation& first, const Operation& second) {
-  if (first.footprint.writes.empty() || first.footprint.writes[0].use != Use::free) return;
+inline void check_freed(const StreamOperation& first, const StreamOperation& second) {
+  if (first.footprint.writes.empty() || first.footprint.writes[0].use != MemoryUse::free) return;
   const auto [a, b] = conflict(first.footprint, second.footprint);
   if (a == nullptr) return;
   const auto [begin, bytes] = common(*a, *b);
@@ -161,8 +161,8 @@ YOTTA_INLINE void StreamQueue::meet_blocking_streams() {
   }
 }
 
-YOTTA_INLINE auto StreamQueue::issue(CUstream_st& stream, Operation operation) -> Shared {
-  const auto shared = std::make_shared<Operation>(std::move(operation));
+YOTTA_INLINE auto StreamQueue::issue(CUstream_st& stream, StreamOperation operation) -> Shared {
+  const auto shared = std::make_shared<StreamOperation>(std::move(operation));
   stream.clock.join(host_);
   if (stream.blocking && &stream != &legacy_) stream.clock.join(legacy_.clock);
   shared->stream = stream.place;
@@ -181,7 +181,7 @@ YOTTA_INLINE void StreamQueue::append(const Shared& operation) {
   update_use();
 }
 
-YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, Operation operation) {
+YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, StreamOperation operation) {
   const LockedWork lock(mutex_);
   throw_held();
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
@@ -250,7 +250,7 @@ YOTTA_INLINE cudaError_t StreamQueue::begin_capture(cudaStream_t stream, bool re
   return cudaSuccess;
 }
 
-YOTTA_INLINE cudaError_t StreamQueue::record_node(CUstream_st& stream, Operation operation) {
+YOTTA_INLINE cudaError_t StreamQueue::record_node(CUstream_st& stream, StreamOperation operation) {
   Capture& capture = *stream.capture;
   if (capture.is_void) return cudaErrorStreamCaptureInvalidated;
   GraphNode node{std::move(operation), std::exchange(stream.nodes, {capture.nodes.size()}), {}};
@@ -353,7 +353,7 @@ YOTTA_INLINE void StreamQueue::append_nodes(CUgraphExec_st& exec, CUstream_st& s
                                             const Shared& begin) {
   std::vector<Shared> issued;
   for (size_t i = 0; i < exec.nodes.size(); ++i) {
-    const auto node = std::make_shared<Operation>(exec.nodes[i].operation);
+    const auto node = std::make_shared<StreamOperation>(exec.nodes[i].operation);
     node->waits = {begin};
     node->clock = begin->clock;
     for (const size_t before : exec.nodes[i].after) {
@@ -385,7 +385,8 @@ YOTTA_INLINE cudaError_t StreamQueue::launch(cudaGraphExec_t exec, cudaStream_t 
     in.clock.join(exec->last->clock);
     in.after.push_back(exec->last);
   }
-  const Operation mark{.word = "cudaGraphLaunch", .where = where, .run = [](Operation&) {}};
+  const StreamOperation mark{
+      .word = "cudaGraphLaunch", .where = where, .run = [](StreamOperation&) {}};
   append_nodes(*exec, in, issue(in, mark));
   exec->last = issue(in, mark);
   if (stream == nullptr) run_until([&] { return exec->last->done; });
@@ -394,7 +395,7 @@ YOTTA_INLINE cudaError_t StreamQueue::launch(cudaGraphExec_t exec, cudaStream_t 
 
 // ---- Running ----
 
-inline bool all_done(const std::vector<std::shared_ptr<Operation>>& operations) {
+inline bool all_done(const std::vector<std::shared_ptr<StreamOperation>>& operations) {
   return std::all_of(operations.begin(), operations.end(), [](auto& each) { return each->done; });
 }
 
@@ -439,10 +440,10 @@ YOTTA_INLINE void StreamQueue::execute(const Shared& operation) {
   update_use();
 }
 
-YOTTA_INLINE void StreamQueue::check(const Operation& operation) {
+YOTTA_INLINE void StreamQueue::check(const StreamOperation& operation) {
   if (operation.footprint.empty()) return;
   for (size_t i = history_.size(); i-- > 0;) {  // the latest first
-    const Operation& other = *history_[i];
+    const StreamOperation& other = *history_[i];
     if (other.before(operation.clock)) {
       check_freed(other, operation);
     } else if (other.sequence < operation.sequence) {

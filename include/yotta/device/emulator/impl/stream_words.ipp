@@ -38,8 +38,9 @@ struct RowCopy {
   Footprint footprint(bool reads, bool writes) const {
     Footprint all;
     for (size_t i = 0; i < rows; ++i) {
-      if (reads) all.add({reinterpret_cast<uintptr_t>(from + i * from_row), bytes, Use::read});
-      if (writes) all.add({reinterpret_cast<uintptr_t>(to + i * to_row), bytes, Use::write});
+      if (reads)
+        all.add({reinterpret_cast<uintptr_t>(from + i * from_row), bytes, MemoryUse::read});
+      if (writes) all.add({reinterpret_cast<uintptr_t>(to + i * to_row), bytes, MemoryUse::write});
     }
     return all;
   }
@@ -81,15 +82,15 @@ inline cudaError_t submit_copy(const char* word, RowCopy copy, cudaMemcpyKind ki
   auto& memory = DeviceMemory::instance();
   const bool from_pageable = !copy.from_device && !memory.is_pinned(copy.from);
   const bool to_pageable = !copy.to_device && !memory.is_pinned(copy.to);
-  Operation operation{.word = word, .where = where};
+  StreamOperation operation{.word = word, .where = where};
   operation.footprint = copy.footprint(!from_pageable, !to_pageable);
   operation.pointers = {copy.to_device || !to_pageable ? copy.to : nullptr,
                         copy.from_device || !from_pageable ? copy.from : nullptr};
   const bool captured = streams.captures(stream);
   if (from_pageable && !captured) {
-    operation.run = [staged = copy.stage(), copy](Operation&) { copy.run(); };
+    operation.run = [staged = copy.stage(), copy](StreamOperation&) { copy.run(); };
   } else {
-    operation.run = [copy](Operation&) { copy.run(); };
+    operation.run = [copy](StreamOperation&) { copy.run(); };
   }
   const cudaError_t code = streams.submit(stream, std::move(operation));
   return code == cudaSuccess && to_pageable && !captured ? streams.synchronise(stream) : code;
@@ -98,17 +99,17 @@ inline cudaError_t submit_copy(const char* word, RowCopy copy, cudaMemcpyKind ki
 inline cudaError_t submit_set(const char* word, void* memory, int value, size_t bytes,
                               cudaStream_t stream, Where where) {
   if (!DeviceMemory::instance().holds(memory, bytes)) return cudaErrorInvalidValue;
-  const auto set = [=](Operation&) {
+  const auto set = [=](StreamOperation&) {
     std::memset(memory, value, bytes);
     DeviceMemory::instance().written(memory, bytes);
   };
-  Operation operation{.word = word, .where = where, .run = set};
+  StreamOperation operation{.word = word, .where = where, .run = set};
   auto& streams = StreamQueue::instance();
   if (!streams.in_use()) {
     set(operation);
     return cudaSuccess;
   }
-  operation.footprint.add({reinterpret_cast<uintptr_t>(memory), bytes, Use::write});
+  operation.footprint.add({reinterpret_cast<uintptr_t>(memory), bytes, MemoryUse::write});
   operation.pointers = {memory};
   return streams.submit(stream, std::move(operation));
 }
@@ -261,9 +262,10 @@ YOTTA_INLINE cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream
   if (streams.captures(stream)) return cudaErrorNotSupported;
   const cudaError_t code = cudaMalloc(memory, bytes);
   if (code != cudaSuccess || !streams.in_use()) return code;
-  yotta::Operation operation{
-      .word = "cudaMallocAsync", .where = where, .run = [](yotta::Operation&) {}};
-  operation.footprint.add({reinterpret_cast<uintptr_t>(*memory), bytes, yotta::Use::allocate});
+  yotta::StreamOperation operation{
+      .word = "cudaMallocAsync", .where = where, .run = [](yotta::StreamOperation&) {}};
+  operation.footprint.add(
+      {reinterpret_cast<uintptr_t>(*memory), bytes, yotta::MemoryUse::allocate});
   return streams.submit(stream, std::move(operation));
 }
 
@@ -274,9 +276,9 @@ YOTTA_INLINE cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream, yotta:
   if (streams.captures(stream)) return cudaErrorNotSupported;
   const size_t bytes = all.bytes_of(memory);
   if (!all.mark_freed(memory)) return cudaErrorInvalidValue;
-  yotta::Operation operation{.word = "cudaFreeAsync", .where = where};
-  operation.run = [=](yotta::Operation&) { std::memset(memory, 0xff, bytes); };
+  yotta::StreamOperation operation{.word = "cudaFreeAsync", .where = where};
+  operation.run = [=](yotta::StreamOperation&) { std::memset(memory, 0xff, bytes); };
   operation.forgotten = [=] { yotta::DeviceMemory::instance().release(memory); };
-  operation.footprint.add({reinterpret_cast<uintptr_t>(memory), bytes, yotta::Use::free});
+  operation.footprint.add({reinterpret_cast<uintptr_t>(memory), bytes, yotta::MemoryUse::free});
   return streams.submit(stream, std::move(operation));
 }
