@@ -165,7 +165,7 @@ TEST_CASE("on a torus no two parts ever take the same wire the same way, and all
 }
 
 TEST_CASE("the step of GPT-2: the same kernels for every batch, and the host or the chip behind") {
-  const std::vector<Call> one = gpt2_step(1), many = gpt2_step(64);
+  const std::vector<HostCall> one = gpt2_step(1), many = gpt2_step(64);
   REQUIRE(one.size() == many.size());
   for (size_t i = 0; i < one.size(); ++i) CHECK(one[i].name == many[i].name);
   CHECK(simulate(one).host == doctest::Approx(simulate(many).host));

@@ -11,7 +11,7 @@ using yotta_test::near;
 namespace {
 
 // Microseconds a kernel, of a thousand launched by a program without a framework.
-double us_a_kernel(const std::vector<Call>& program) {
+double us_a_kernel(const std::vector<HostCall>& program) {
   Host host;
   host.framework = host.graph_launch = 0;
   return 1e6 * simulate(program, host).seconds / 1000;
@@ -21,12 +21,12 @@ double us_a_kernel(const std::vector<Call>& program) {
 
 TEST_CASE(
     "CUDA graphs: 9.6 us with a synchronisation after each kernel, 3.8 without, 3.4 in a graph") {
-  std::vector<Call> waiting;
+  std::vector<HostCall> waiting;
   for (int i = 0; i < 1000; ++i) {
     waiting.push_back(kernel("k", 2.9e-6));
     waiting.push_back(synchronize());
   }
-  const std::vector<Call> queued(1000, kernel("k", 2.9e-6));
+  const std::vector<HostCall> queued(1000, kernel("k", 2.9e-6));
   CHECK(us_a_kernel(waiting) == near(9.6).epsilon(1e-3));
   CHECK(us_a_kernel(queued) == near(3.8).epsilon(1e-3));
   CHECK(us_a_kernel({capture(queued, 0).launch}) == near(3.4).epsilon(1e-3));
