@@ -213,9 +213,8 @@ struct FlashBackwardHead {
 };
 
 // All queries of one head. The loops are those of forward; five matmuls a tile.
-template <class Number, class Mask, class ScoreMod>
+template <class Number, class Mask, class ScoreMod, class Real = Computed<Number>>
 void flash_backward(const FlashBackwardHead<Number>& head, const Mask& mask, const ScoreMod& mod) {
-  using Real = Computed<Number>;
   const int64_t T = head.q.rows, d = head.q.cols;
   const Real root = std::sqrt(static_cast<Real>(d)), factor = Real{1} / root;
   const detail::TransposedTiles<Real> k_columns(head.k), v_columns(head.v);
