@@ -24,7 +24,7 @@ TEST_CASE("a Dual has the function's value, and its derivatives by score and cap
         1e-9);
   REQUIRE(y.used == 2);
   for (int i = 0; i < 2; ++i) {
-    double* const at = a + y.index[i] - 5;
+    double* const at = a + (y.index[i] - 5);
     *at += step;
     const double above = mixed(s, captured);
     *at -= 2 * step;

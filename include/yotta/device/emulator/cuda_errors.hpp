@@ -3,7 +3,7 @@
 // Reference: CUDA Runtime API, "Data types used by CUDA Runtime", cudaError.
 #pragma once
 
-enum cudaError_t {
+enum cudaError_t : int {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
