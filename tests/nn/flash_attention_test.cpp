@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "nn/attention_inputs.hpp"
 #include "nn/gradient_check.hpp"
 #include "yotta/nn/narrow.hpp"
 
@@ -9,13 +10,6 @@ using namespace yotta;
 using namespace yotta_test;
 
 namespace {
-struct Inputs {
-  Tensor q, k, v, dout;
-};
-Inputs inputs(int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t d, DType dtype = DType::f64) {
-  return {random_tensor({B, T, H, d}, "q", dtype), random_tensor({B, T, Hkv, d}, "k", dtype),
-          random_tensor({B, T, Hkv, d}, "v", dtype), random_tensor({B, T, H, d}, "dout", dtype)};
-}
 AttentionGradients flash_gradients(const Inputs& x) {
   return flash_attention_backward(x.dout, x.q, x.k, x.v, flash_attention(x.q, x.k, x.v));
 }

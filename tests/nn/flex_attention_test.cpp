@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "nn/attention_inputs.hpp"
 #include "nn/gradient_check.hpp"
 
 using namespace yotta;
@@ -9,13 +10,6 @@ using namespace yotta_test;
 
 namespace {
 
-struct Inputs {
-  Tensor q, k, v, dout;
-};
-Inputs inputs(int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t d, DType dtype = DType::f64) {
-  return {random_tensor({B, T, H, d}, "q", dtype), random_tensor({B, T, Hkv, d}, "k", dtype),
-          random_tensor({B, T, Hkv, d}, "v", dtype), random_tensor({B, T, H, d}, "dout", dtype)};
-}
 MaskSizes sizes(const Inputs& x, int BQ, int BK, int B = 1, int H = 1) {
   return {B, H, static_cast<int>(x.q.dim(1)), static_cast<int>(x.k.dim(1)), BQ, BK};
 }

@@ -5,22 +5,13 @@
 #include <set>
 #include <vector>
 
+#include "device/emulator/stream_numbers.hpp"
 #include "support/message_of.hpp"
 #include "yotta/device/emulator/stream_queue.hpp"
 #include "yotta/device/streams.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
-
-namespace {
-
-void add(cudaStream_t stream, std::vector<int>& list, int number) {
-  StreamOperation operation{.word = "append", .where = Where::current()};
-  operation.run = [&list, number](StreamOperation&) { list.push_back(number); };
-  CHECK(StreamQueue::instance().submit(stream, std::move(operation)) == cudaSuccess);
-}
-
-}  // namespace
 
 TEST_CASE("nodes of a graph keep their order, and branches have none") {
   Stream a, b;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "device/emulator/stream_numbers.hpp"
 #include "support/message_of.hpp"
 #include "yotta/device/streams.hpp"
 
@@ -13,13 +14,6 @@ using namespace yotta;
 using namespace yotta_test;
 
 namespace {
-
-// Appends a number to a list, as an operation of a stream.
-void add(cudaStream_t stream, std::vector<int>& list, int number) {
-  StreamOperation operation{.word = "append", .where = Where::current()};
-  operation.run = [&list, number](StreamOperation&) { list.push_back(number); };
-  CHECK(StreamQueue::instance().submit(stream, std::move(operation)) == cudaSuccess);
-}
 
 // Two operations on each of two streams, the second's second after the first's first.
 std::vector<int> order_with(uint64_t seed) {
