@@ -66,11 +66,30 @@ std::map<std::string, runner::Exercise> exercises() {
 
 }  // namespace
 
-TEST_CASE("README.md shows two programs of lessons, whole") {
-  const std::string page = runner::read_text(root + "/README.md");
-  CHECK(runner::find_program_quotes(page).size() == 2);
-  for (const std::string& complaint : runner::compare_program_quotes(page, root))
-    FAIL_CHECK(complaint);
+TEST_CASE("README.md shows two programs of lessons, whole, and docs/using.md one") {
+  for (const auto& [file, programs] : {std::pair{"README.md", 2}, std::pair{"docs/using.md", 1}}) {
+    CAPTURE(file);
+    const std::string page = runner::read_text(root + "/" + file);
+    CHECK(runner::find_program_quotes(page).size() == static_cast<size_t>(programs));
+    for (const std::string& complaint : runner::compare_program_quotes(page, root))
+      FAIL_CHECK(complaint);
+  }
+}
+
+TEST_CASE("the newest release of CHANGELOG.md is the version that all files name") {
+  const auto first = [](const std::string& file, const char* form) {
+    std::smatch found;
+    const std::string text = runner::read_text(root + "/" + file);
+    return std::regex_search(text, found, std::regex(form)) ? found[1].str() : "";
+  };
+  const std::string version = first("CHANGELOG.md", "## \\[([0-9.]+)\\] - ");
+  REQUIRE(version != "");
+  CHECK(first("CMakeLists.txt", "project\\(yotta VERSION ([0-9.]+)") == version);
+  CHECK(first("CITATION.cff", "version: ([0-9]+\\.[0-9.]+)") == version);
+  CHECK(first("docs/using.md", "version's tag \\(`v([0-9.]+)`\\)") == version);
+  const std::string asked = first("docs/using.md", "find_package\\(yotta ([0-9.]+) REQUIRED\\)");
+  REQUIRE(asked != "");
+  CHECK(version.starts_with(asked + "."));
 }
 
 TEST_CASE("a deck has the words before each figure, and nothing that is folded") {

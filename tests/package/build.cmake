@@ -9,12 +9,37 @@ function(run)
   endif()
 endfunction()
 
+# What docs/using.md says: of its blocks of CMake, the one with this command.
+set(command_package find_package)
+set(command_subdirectory add_subdirectory)
+set(command_fetch FetchContent_Declare)
+file(READ ${YOTTA}/docs/using.md text)
+string(REPLACE ";" "," text "${text}")
+string(REGEX MATCH "```cmake\n([^`]*${command_${WAY}}[^`]*)```" found "${text}")
+set(lines "${CMAKE_MATCH_1}")
+if(NOT lines)
+  message(FATAL_ERROR "docs/using.md has no block of CMake with ${command_${WAY}}")
+endif()
+
+set(source ${FOLDER}/source)
+file(GLOB files ${CMAKE_CURRENT_LIST_DIR}/*.?pp ${CMAKE_CURRENT_LIST_DIR}/CMakeLists.txt)
+file(COPY ${files} DESTINATION ${source})
 set(options)
 if(WAY STREQUAL "package")
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${FOLDER}/prefix)
   set(options -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
+elseif(WAY STREQUAL "subdirectory")
+  file(CREATE_LINK ${YOTTA} ${source}/yotta SYMBOLIC)
+else()  # a repository with its branch main, in place of the address
+  set(repository ${FOLDER}/repository)
+  file(COPY ${YOTTA}/CMakeLists.txt ${YOTTA}/cmake ${YOTTA}/include DESTINATION ${repository})
+  run(git -c init.defaultBranch=main init -q ${repository})
+  run(git -C ${repository} add .)
+  run(git -C ${repository} -c user.name=stranger -c user.email=stranger@example.org commit -q -m "All of it")
+  string(REGEX REPLACE "https://[^ ]+" "${repository}" lines "${lines}")
 endif()
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${FOLDER} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX}
+file(WRITE ${source}/way.cmake "${lines}")
+run(${CMAKE_COMMAND} -S ${source} -B ${FOLDER} -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX}
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DWAY=${WAY} -DYOTTA=${YOTTA} -DCOMPILED=${COMPILED} ${options})
 run(${CMAKE_COMMAND} --build ${FOLDER})
 

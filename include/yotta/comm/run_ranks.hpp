@@ -1,5 +1,6 @@
 // run_ranks: n ranks, each with its own context, and one function that all of them run. Ranks are
-// threads; under mpirun they can be processes (mpi/mpi_ranks.hpp).
+// threads; with `MpiRanks processes;` before it they are the processes that mpirun has started
+// (mpi/mpi_ranks.hpp). A program under mpirun without that line says so.
 //
 //     run_ranks(4, [](Communicator& world) {
 //       std::vector<float> x = {float(world.rank())};

@@ -12,6 +12,7 @@
 
 #include "yotta/comm/engine/engine.hpp"
 #include "yotta/comm/engine/message.hpp"
+#include "yotta/comm/processes/launch_environment.hpp"
 #include "yotta/comm/threads/thread_transport.hpp"
 
 namespace yotta {
@@ -49,6 +50,21 @@ YOTTA_INLINE void rethrow_root_cause(const std::vector<RankReport>& reports, int
   } catch (const std::exception& error) {
     throw RankFailed(where, rank, error.what(), cause);
   }
+}
+
+// mpirun or srun has started this program several times, and its ranks are threads all the same:
+// the first process says once what makes the processes ranks.
+inline void tell_of_launcher() {
+  static std::once_flag told;
+  std::call_once(told, [] {
+    const std::optional<LaunchEnvironment> launch = find_launch_environment();
+    if (!launch || launch->size == 1 || launch->rank != 0) return;
+    fmt::print(stderr,
+               "{} has started this program {} times, and the ranks of each are its own threads. "
+               "`MpiRanks processes;` at the start of main makes the {} processes the ranks "
+               "(docs/using.md, \"Ranks that are processes\")\n",
+               launch->launcher, launch->size, launch->size);
+  });
 }
 
 // The ranks of a run that have not ended.
@@ -125,6 +141,7 @@ YOTTA_INLINE std::vector<RankReport> run_ranks(int n, const RankBody& body,
   RunObserver* const observer = options.clock || nested ? nullptr : run_observer();
   if (rank_host() != nullptr && !options.clock && !nested && observer == nullptr)
     return rank_host()->run(n, body, options, where);
+  if (rank_host() == nullptr && !nested) detail::tell_of_launcher();
   auto world = std::make_shared<ThreadWorld>(n);
   std::vector<RankReport> reports(static_cast<size_t>(n));
   std::vector<std::thread> threads;

@@ -5,8 +5,13 @@
 //       run_ranks(ranks.size(), [](Communicator& world) { ... });
 //     }                                  waits for the others, and ends MPI
 //
-// Without YOTTA_HAVE_MPI, which CMake defines where it finds MPI, this header is empty.
+// Without <mpi.h>, which mpicxx and CMake's MPI::MPI_CXX make known, this header is empty.
+// docs/using.md has the line that builds such a program, and lessons/00_start/processes.cpp is one.
 #pragma once
+
+#if !defined(YOTTA_HAVE_MPI) && __has_include(<mpi.h>)
+#define YOTTA_HAVE_MPI
+#endif
 
 #ifdef YOTTA_HAVE_MPI
 

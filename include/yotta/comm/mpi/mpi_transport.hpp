@@ -22,8 +22,8 @@
 // that hangs as soon as its messages are longer than MPI's buffers. With MPI_Issend a send is done
 // when its receiver takes it, so the mistake shows at any length.
 //
-// Any MPI 3.1. Without YOTTA_HAVE_MPI, which CMake defines where it finds MPI, this header is
-// empty. Programs use it through MpiRanks (mpi_ranks.hpp).
+// Any MPI 3.1. Programs use it through MpiRanks (mpi_ranks.hpp), which defines YOTTA_HAVE_MPI where
+// <mpi.h> is; without that this header is empty.
 //
 // Contract: MPI cannot cancel a send or a collective. So after a failure, what MPI may still touch
 // is never freed: the world's communicators, and the state of a collective in flight. The user's
