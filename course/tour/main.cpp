@@ -50,9 +50,22 @@ void machine(TourFigures& figures, int64_t steps) {
              4 * figures.matmul_gflops / figures.memory_gbps);
 }
 
+// How long both trainings take, by a few steps.
+double expected_seconds(TrainingPlan plan) {
+  const auto steps = static_cast<double>(plan.steps);
+  plan.steps = std::min<int64_t>(plan.steps, 5);
+  plan.sample_tokens = 0;
+  plan.measure_seconds = 0;
+  const TrainingFigures tried = run_training(plan, [](const StepFigures&) {});
+  return 2 * steps * static_cast<double>(tried.tokens_per_step) / tried.tokens_per_second;
+}
+
 void train_both(TourFigures& figures, TrainingPlan plan, int ranks) {
   heading("2. The same transformer on 1 rank and on several");
   plan.ranks = 1;
+  const double minutes = expected_seconds(plan) / 60;
+  if (minutes > 0.5)
+    fmt::print("On this machine that takes about {:.0f} minutes.\n", std::ceil(minutes));
   const TrainingFigures serial = train(plan, "1 rank ");
   plan.ranks = ranks;
   plan.sample_tokens = 0;
@@ -187,7 +200,7 @@ void write_json(const std::string& path, const TourFigures& figures) {
 int main(int argc, char** argv) {
   Options options(
       "yotta tour",
-      "Trains a transformer on one rank and on several, and shows what differs. Three minutes.");
+      "Trains a transformer on one rank and on several, and shows what differs: some minutes.");
   TrainingPlan plan;
   plan.model = gpt2_config(4, 128, 4, 128, 256);
   plan.steps = 800;

@@ -76,6 +76,22 @@ TEST_CASE("README.md shows two programs of lessons, whole, and docs/using.md one
   }
 }
 
+TEST_CASE("git ignores what the commands of README.md and docs/using.md leave in this folder") {
+  const std::string git = fmt::format("git -C '{}' ", root);
+  if (std::system((git + "rev-parse >/dev/null 2>&1").c_str()) != 0)
+    YOTTA_NOT_RUN("this is no clone, or git is not installed");
+  const std::regex left(R"((?:--json|--timeline|--report| -o) ([a-z_]+(?:\.[a-z]+)?)\b)");
+  int count = 0;
+  for (const char* file : {"README.md", "docs/using.md"}) {
+    const std::string page = runner::read_text(root + "/" + file);
+    for (std::sregex_iterator it(page.begin(), page.end(), left), end; it != end; ++it, ++count) {
+      CAPTURE(it->str());
+      CHECK(std::system((git + "check-ignore -q --no-index " + (*it)[1].str()).c_str()) == 0);
+    }
+  }
+  CHECK(count > 10);
+}
+
 TEST_CASE("the newest release of CHANGELOG.md is the version that all files name") {
   const auto first = [](const std::string& file, const char* form) {
     std::smatch found;
