@@ -116,7 +116,7 @@ machine_state() {
 all_packages() {
   echo "g++ cmake ninja-build libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev doctest-dev libzmq3-dev cppzmq-dev
     openmpi-bin libopenmpi-dev mpich libmpich-dev libopenblas-dev clang-19 clang-tools-19 libclang-rt-19-dev clang-format-14
-    libpcre2-dev libutf8proc-dev bubblewrap pandoc unzip ccache"
+    libpcre2-dev libutf8proc-dev bubblewrap pandoc doxygen unzip ccache"
 }
 
 print_packages() {
@@ -146,6 +146,7 @@ every_state() {
   feature openblas "what the matmul's benchmark measures against" libopenblas-dev packages libopenblas-dev
   sandbox_state
   feature slides "./yotta slides" pandoc commands pandoc
+  feature docs "the API reference: ./yotta docs" doxygen commands doxygen
   feature ccache "builds again in seconds" ccache commands ccache
   gpu_state
 }

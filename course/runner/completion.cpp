@@ -106,6 +106,7 @@ std::vector<VerbWords> all_verbs(std::vector<VerbWords> of_the_runner) {
   all.push_back({"plan", "Which layout trains a model fastest on a cluster", {}});
   all.push_back({"clean", "Remove what was built", {"--help"}});
   all.push_back({"doctor", "Say what works on this machine", {"--help", "--json", "--packages"}});
+  all.push_back({"docs", "Make the API reference of the library", {"--help", "--json"}});
   all.push_back({"help", "List the verbs", {}});
   std::sort(all.begin(), all.end(),
             [](const VerbWords& a, const VerbWords& b) { return a.name < b.name; });
