@@ -69,6 +69,18 @@ TEST_CASE("bench flex: seven variants beside flash attention, forward and backwa
     for (const char* key : {"as_fast", "time_a_score"}) CHECK(positive(row[key]));
 }
 
+TEST_CASE("bench headers: lines and seconds of each header, in both forms") {
+  const Json report = report_of("headers", {"core/dtype.hpp", "comm/work.hpp", "--runs", "1"});
+  REQUIRE(report["rows"].size() == 2);
+  for (const Json& row : report["rows"])
+    for (const char* key : {"lines", "header_only_seconds", "compiled_seconds"})
+      CHECK(positive(row[key]));
+  const runner::Ending wrong =
+      runner::run_limited({program("headers"), "no/header.hpp"}, longest_wait);
+  CHECK(wrong.status == 1);
+  CHECK(wrong.output.find("no/header.hpp does not compile") != std::string::npos);
+}
+
 TEST_CASE("bench collectives: threads and MPI, ours and native, as nccl-tests count") {
   const Json report =
       report_of("collectives", {"--op", "all_reduce", "all_gather", "--ranks", "2", "--kib", "4",
