@@ -14,13 +14,14 @@ _yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- 
 _yotta() {
   local word=${COMP_WORDS[COMP_CWORD]} words= root
   root=$(dirname "$(readlink -f "${COMP_WORDS[0]}")")
-  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect doctor exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
+  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect docs doctor exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --variant --json --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
     check) words="--help --file --json --verbose --asan --variant --no-asan --hint --afresh $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
     collect) words="--help --out --json" ;;
+    docs) words="--help --json" ;;
     doctor) words="--help --json --packages" ;;
     exercise) words="--help new verify" ;;
     grade) words="--help --out --json --names --exercises --jobs --hidden --variant --visibility" ;;
