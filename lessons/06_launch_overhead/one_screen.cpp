@@ -1,5 +1,5 @@
 // Launch overhead: a hundred small kernels and one that does all their work, from one host.
-// The chip computes for the same time; the host makes the small ones four times as slow.
+// The chip computes for the same time; the host makes the small ones seven times as slow.
 #include <fmt/format.h>
 
 #include "yotta/machine/launch_programs.hpp"

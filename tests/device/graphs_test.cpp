@@ -118,15 +118,83 @@ TEST_CASE("what a capture forbids has CUDA's code") {
 }
 
 #if !defined(__CUDACC__)
-TEST_CASE("a graph that is launched with pointers to freed memory is found") {
+namespace {
+
+// Pointers within structs, as kernels with many arrays have them.
+struct Rows {
+  int n;
+  struct {
+    float *x, *y;
+  } arrays[2];
+};
+__global__ void copy_rows(int first, Rows rows) {
+  for (int i = first; i < rows.n; ++i) rows.arrays[1].y[i] = rows.arrays[0].x[i];
+}
+
+// What a graph says that is launched once more when its array is another.
+template <class Body>
+std::string stale(Body body) {
   Stream stream;
   auto x = std::make_unique<DeviceArray<float>>(numbers());
-  CudaGraph graph(stream, [&](cudaStream_t s) { launch_each(s, x->data(), 200, 1); });
+  CudaGraph graph(stream, [&](cudaStream_t s) { body(s, x->data()); });
   graph.launch(stream);
   x = std::make_unique<DeviceArray<float>>(numbers());
   const std::string message = message_of([&] { graph.launch(stream); });
-  CHECK(contains(message, "graphs_test.cpp"));
-  CHECK(contains(message, "stale pointer: the graph repeats the kernel of graphs.hpp"));
-  CHECK(contains(message, "cudaGraphExecUpdate"));
+  CHECK(graph.update(stream, [&](cudaStream_t s) { body(s, x->data()); }));
+  graph.launch(stream);
+  check_cuda(cudaStreamSynchronize(stream));
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("a graph that is launched with pointers to freed memory is found, wherever they are") {
+  DeviceArray<float> y(numbers());
+  PinnedArray<float> host(200);
+  const std::string direct = stale([&](cudaStream_t s, float* x) { launch_each(s, x, 200, 1); });
+  CHECK(contains(direct, "graphs_test.cpp"));
+  CHECK(contains(direct, "stale pointer: the graph repeats the kernel of graphs.hpp"));
+  CHECK(contains(direct, "cudaGraphExecUpdate"));
+  CHECK(contains(stale([&](cudaStream_t s, float* x) {
+                   const Rows rows{200, {{x, x}, {y.data(), y.data()}}};
+                   launch(copy_rows, 1, 1, 0, s, 0, rows);
+                 }),
+                 "stale pointer: the graph repeats the kernel of graphs_test.cpp"));
+  CHECK(contains(stale([&](cudaStream_t s, float* x) {
+                   check_cuda(cudaMemcpyAsync(y.data(), x, 800, cudaMemcpyDeviceToDevice, s));
+                 }),
+                 "stale pointer: the graph repeats the cudaMemcpyAsync of graphs_test.cpp"));
+  CHECK(contains(stale([&](cudaStream_t s, float* x) {
+                   check_cuda(cudaMemcpyAsync(x, host.data(), 800, cudaMemcpyHostToDevice, s));
+                 }),
+                 "stale pointer: the graph repeats the cudaMemcpyAsync"));
+  CHECK(
+      contains(stale([&](cudaStream_t s, float* x) { check_cuda(cudaMemsetAsync(x, 0, 800, s)); }),
+               "stale pointer: the graph repeats the cudaMemsetAsync"));
+}
+
+TEST_CASE(
+    "pinned memory and memory of cudaFreeAsync are found too, a graph of living memory runs") {
+  Stream stream;
+  DeviceArray<float> y(numbers());
+  auto host = std::make_unique<PinnedArray<float>>(200);
+  const auto copy = [&](cudaStream_t s) {
+    check_cuda(cudaMemcpyAsync(y.data(), host->data(), 800, cudaMemcpyHostToDevice, s));
+  };
+  CudaGraph from_host(stream, copy);
+  host = std::make_unique<PinnedArray<float>>(200);
+  CHECK(contains(message_of([&] { from_host.launch(stream); }), "stale pointer"));
+
+  float* x = nullptr;
+  check_cuda(cudaMallocAsync(&x, 800, stream));
+  CudaGraph set(stream, [&](cudaStream_t s) { check_cuda(cudaMemsetAsync(x, 0, 800, s)); });
+  set.launch(stream);
+  check_cuda(cudaFreeAsync(x, stream));  // after the launch: right
+  CHECK(contains(message_of([&] { set.launch(stream); }), "stale pointer"));
+  float* again = nullptr;
+  check_cuda(cudaMallocAsync(&again, 800, stream));  // perhaps at the same address
+  CHECK(contains(message_of([&] { set.launch(stream); }), "stale pointer"));
+  check_cuda(cudaFreeAsync(again, stream));
+  check_cuda(cudaStreamSynchronize(stream));
 }
 #endif

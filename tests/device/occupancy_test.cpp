@@ -25,22 +25,36 @@ TEST_CASE("occupancy is what NVIDIA's calculator says") {
   CHECK(occupancy(multiprocessors_of("a100"), {128, 82 * 1024, 0}).blocks() == 1);
 }
 
-TEST_CASE("the report names the limit, and an unknown chip is refused") {
+TEST_CASE("a block that is none, or larger than a block may be, fits nowhere") {
+  const Multiprocessors& h100 = multiprocessors_of("h100");
+  CHECK(occupancy(h100, {0, 0, 32}).blocks() == 0);
+  CHECK(occupancy(h100, {-32, 0, 32}).blocks() == 0);
+  CHECK(occupancy(h100, {1025, 0, 32}).blocks() == 0);
+  CHECK(occupancy(h100, {32, 228 * 1024, 32}).blocks() == 0);
+}
+
+TEST_CASE("the report names the limit, and up to how many registers it holds if none are given") {
   CHECK(contains(
       occupancy_report(multiprocessors_of("h100"), {256, 48 * 1024, 40}),
       "4 blocks of 8 warps on each of 132 SMs (50% of its warps), limited by shared memory"));
-  CHECK(contains(occupancy_report(multiprocessors_of("h100"), {1024, 0, 0}), "limited by threads"));
-  CHECK(contains(message_of([] { multiprocessors_of("v5p"); }), "known are a100"));
+  const Multiprocessors& h100 = multiprocessors_of("h100");
+  CHECK(
+      contains(occupancy_report(h100, {256, 48 * 1024, 40}), "4 by shared memory, 6 by registers"));
+  const std::string unknown = occupancy_report(h100, {1024, 0, 0});
+  CHECK(contains(unknown, "limited by threads"));
+  CHECK(contains(unknown, "registers not known: fewer fit if a thread needs more than 32"));
+  CHECK(most_registers(h100, {1024, 0, 0}) == 32);
+  CHECK(most_registers(h100, {256, 48 * 1024, 0}) == 64);  // 4 blocks of 8 warps
+  CHECK(most_registers(h100, {32, 0, 0}) == 64);           // 32 blocks of a warp
+  CHECK(most_registers(h100, {128, 227 * 1024, 0}) == 255);
 }
 
 TEST_CASE("warps that fit against warps that Little's law asks for") {
-  for (const SmSheet& sm : sm_sheets) {
-    const Multiprocessors& chip = multiprocessors_of(sm.chip);
-    CHECK(chip.count == sm.sms);
-    CHECK(chip.warps == sm.most_warps);
-    const double full = chip_named(sm.chip).bandwidth;
+  for (const char* chip : {"a100", "h100"}) {
+    const Multiprocessors& sm = multiprocessors_of(chip);
+    const double full = chip_named(chip).bandwidth;
     // A full SM hides latency with loads of 4 bytes, half of one does not; with 16 bytes it does.
-    const Occupancy whole = occupancy(chip, {256, 0, 32}), half = occupancy(chip, {256, 0, 64});
+    const Occupancy whole = occupancy(sm, {256, 0, 32}), half = occupancy(sm, {256, 0, 64});
     CHECK(whole.warps() >= warps_needed(sm, 4));
     CHECK(half.warps() < warps_needed(sm, 4));
     CHECK(bandwidth_reached(sm, whole.warps(), 4) == full);

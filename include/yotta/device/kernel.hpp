@@ -31,6 +31,7 @@
 
 #include "yotta/core/error.hpp"
 #include "yotta/device/emulator/device_build.hpp"
+#include "yotta/device/occupancy.hpp"
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #else
@@ -102,6 +103,15 @@ void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, si
       copies);
 }
 
+// What a block of a kernel needs; its registers are those that the compiler gave it for this GPU.
+template <class... Parameters>
+BlockNeeds block_needs(void (*kernel)(Parameters...), int threads, size_t shared_bytes,
+                       Where where = Where::current()) {
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), where);
+  return {threads, attributes.sharedSizeBytes + shared_bytes, attributes.numRegs};
+}
+
 #else
 
 template <class T>
@@ -147,6 +157,12 @@ void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, si
                         cudaStream_t stream, Arguments&&... arguments) {
   emulator::launch_task(kernel, grid, block, shared_bytes, stream, true,
                         std::forward<Arguments>(arguments)...);
+}
+
+// What a block of a kernel needs; its registers are not known (occupancy.hpp says what that means).
+template <class... Parameters>
+BlockNeeds block_needs(void (*kernel)(Parameters...), int threads, size_t shared_bytes) {
+  return emulator::needs_of(kernel, dim3(static_cast<unsigned>(threads)), shared_bytes);
 }
 
 #endif

@@ -12,48 +12,24 @@
 // many that takes), and blocks that wait for each other must all be there at once.
 //
 // Registers are given out by the warp, in units of 256, from four equal parts of the file. Each
-// block takes 1 KiB of shared memory beside what it asks for. How many registers a thread needs is
-// the compiler's decision (nvcc -Xptxas -v); 0 stands for not known, and does not limit.
+// block takes 1 KiB of shared memory beside what it asks for.
+//
+// How many registers a thread needs is the decision of the compiler for the GPU. On a GPU
+// block_needs() of kernel.hpp asks for it. In the emulator they are not known (0): they do not
+// limit, the chip may hold fewer blocks than are counted here, and the report says up to how many
+// registers its answer holds. Without a GPU, but with nvcc, bench/gpu_registers prints them.
 // nvcc compiles this file too.
-// References: CUDA C++ Programming Guide, "Compute Capabilities"; NVIDIA A100, H100 and Blackwell
-// architecture white papers (numbers of SMs).
+// References: CUDA C++ Programming Guide, "Compute Capabilities"; what the chips have:
+// machine/multiprocessors.hpp.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
-#include <string_view>
 
-#include "yotta/core/error.hpp"
+#include "yotta/machine/multiprocessors.hpp"
 
 namespace yotta {
-
-// What the SMs of a chip have.
-struct Multiprocessors {
-  const char* chip;
-  int count;
-  int warps, blocks, registers;    // of one SM
-  size_t shared, shared_of_block;  // bytes: of one SM, and at most of one block
-};
-
-inline constexpr std::array<Multiprocessors, 5> known_multiprocessors = {{
-    {"a100", 108, 64, 32, 65536, 164 * 1024, 163 * 1024},
-    {"h100", 132, 64, 32, 65536, 228 * 1024, 227 * 1024},
-    {"h100-pcie", 114, 64, 32, 65536, 228 * 1024, 227 * 1024},
-    {"h200", 132, 64, 32, 65536, 228 * 1024, 227 * 1024},
-    {"b200", 148, 64, 32, 65536, 228 * 1024, 227 * 1024},
-}};
-
-// Those of a chip of machine/chip.hpp. Errors: it has none, or none is known.
-inline const Multiprocessors& multiprocessors_of(std::string_view chip,
-                                                 Where where = Where::current()) {
-  for (const Multiprocessors& each : known_multiprocessors)
-    if (each.chip == chip) return each;
-  fail(where,
-       "no multiprocessors are known of a chip '{}'; known are a100 h100 h100-pcie h200 b200",
-       chip);
-}
 
 // What a block needs.
 struct BlockNeeds {
@@ -77,10 +53,12 @@ struct Occupancy {
   }
 };
 
+// No blocks if one is larger than a block may be.
 constexpr Occupancy occupancy(const Multiprocessors& sm, const BlockNeeds& block) {
-  constexpr int unit = 256, parts = 4;           // of registers
-  constexpr size_t reserved = 1024, step = 128;  // of shared memory
+  constexpr int unit = 256, parts = 4, most_threads = 1024;  // units and parts: of registers
+  constexpr size_t reserved = 1024, step = 128;              // of shared memory
   const int warps = (block.threads + 31) / 32;
+  if (warps <= 0 || block.threads > most_threads) return {0, 0, 0, 0, std::max(warps, 0), sm.warps};
   const int of_warp = (32 * block.registers + unit - 1) / unit * unit;
   const int warps_by_registers = of_warp == 0 ? sm.warps : sm.registers / parts / of_warp * parts;
   const size_t shared = (block.shared + reserved + step - 1) / step * step;
@@ -92,16 +70,28 @@ constexpr Occupancy occupancy(const Multiprocessors& sm, const BlockNeeds& block
           sm.warps};
 }
 
-// "4 blocks of 8 warps an SM (50% of its warps), limited by shared memory: 8 by threads, ..."
+// The most registers a thread may need for as many blocks as fit if none is needed.
+constexpr int most_registers(const Multiprocessors& sm, BlockNeeds block) {
+  block.registers = 0;
+  const int blocks = occupancy(sm, block).blocks();
+  for (block.registers = 255; block.registers > 0; --block.registers)  // 255: of any thread
+    if (occupancy(sm, block).blocks() == blocks) break;
+  return block.registers;
+}
+
+// "4 blocks of 8 warps on each of 132 SMs (50% of its warps), limited by shared memory: 8 by ..."
 inline std::string occupancy_report(const Multiprocessors& sm, const BlockNeeds& block) {
   const Occupancy fits = occupancy(sm, block);
+  const std::string registers =
+      block.registers > 0
+          ? fmt::format("{} by registers", fits.by_registers)
+          : fmt::format("registers not known: fewer fit if a thread needs more than {}",
+                        most_registers(sm, block));
   return fmt::format(
       "{} blocks of {} warps on each of {} SMs ({:.0f}% of its warps), limited by {}: {} by "
-      "threads, "
-      "{} by blocks, {} by registers{}, {} by shared memory",
+      "threads, {} by blocks, {} by shared memory, {}",
       fits.blocks(), fits.warps_of_block, sm.count, 100 * fits.fraction(), fits.limit(),
-      fits.by_warps, fits.by_blocks, fits.by_registers, block.registers == 0 ? " (not known)" : "",
-      fits.by_shared);
+      fits.by_warps, fits.by_blocks, fits.by_shared, registers);
 }
 
 }  // namespace yotta

@@ -17,33 +17,16 @@
 //
 // Contract: latency is that of an idle memory. A busy one answers later, so these numbers are the
 // least.
-// References: latencies by Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
-// Architecture" (2024), table of memory latencies: A100 466.3 clocks, H800 (an H100 with slower
-// links) 478.8. Clocks and SMs: NVIDIA's A100 and H100 whitepapers. Volkov, "Better Performance at
-// Lower Occupancy" (2010): loads in flight count, not warps.
+// References: latencies in multiprocessors.hpp. Volkov, "Better Performance at Lower Occupancy"
+// (2010): loads in flight count, not warps.
 #pragma once
 
 #include <algorithm>
-#include <array>
 
 #include "yotta/machine/chip.hpp"
+#include "yotta/machine/multiprocessors.hpp"
 
 namespace yotta {
-
-// What an SM can have under way, and how long its loads take.
-struct SmSheet {
-  const char* chip;  // of known_chips, whose bandwidth counts
-  int sms;
-  double hertz;
-  double latency_clocks;  // of a load from device memory
-  int most_warps = 64;    // that an SM holds at once
-
-  double latency() const { return latency_clocks / hertz; }
-};
-inline constexpr std::array<SmSheet, 2> sm_sheets = {{
-    {"a100", 108, 1.41e9, 466.3},
-    {"h100", 132, 1.83e9, 478.8},
-}};
 
 inline constexpr double lanes_of_warp = 32;
 
@@ -55,21 +38,28 @@ constexpr double rate_of(double in_flight, double latency, double most) {
   return std::min(most, in_flight / latency);
 }
 
+// Seconds that a load from device memory takes. Errors: nobody has measured them.
+inline double load_latency(const Multiprocessors& sm, Where where = Where::current()) {
+  if (sm.latency == 0) fail(where, "the latency of {}'s memory is not known", sm.chip);
+  return sm.latency;
+}
+
 // Bytes that an SM must have asked for and not yet received.
-inline double bytes_in_flight(const SmSheet& sm) {
-  return in_flight(sm.latency(), chip_named(sm.chip).bandwidth) / sm.sms;
+inline double bytes_in_flight(const Multiprocessors& sm, Where where = Where::current()) {
+  return in_flight(load_latency(sm, where), chip_named(sm.chip).bandwidth) / sm.count;
 }
 
 // Warps of an SM that load all the time, if each lane has so many loads of so many bytes in flight.
-inline double warps_needed(const SmSheet& sm, double bytes_a_load, double loads = 1) {
-  return bytes_in_flight(sm) / (lanes_of_warp * bytes_a_load * loads);
+inline double warps_needed(const Multiprocessors& sm, double bytes_a_load, double loads = 1,
+                           Where where = Where::current()) {
+  return bytes_in_flight(sm, where) / (lanes_of_warp * bytes_a_load * loads);
 }
 
 // Bytes/s that the chip gets with so many warps an SM.
-inline double bandwidth_reached(const SmSheet& sm, double warps, double bytes_a_load,
-                                double loads = 1) {
-  const double asked = sm.sms * warps * lanes_of_warp * bytes_a_load * loads;
-  return rate_of(asked, sm.latency(), chip_named(sm.chip).bandwidth);
+inline double bandwidth_reached(const Multiprocessors& sm, double warps, double bytes_a_load,
+                                double loads = 1, Where where = Where::current()) {
+  const double asked = sm.count * warps * lanes_of_warp * bytes_a_load * loads;
+  return rate_of(asked, load_latency(sm, where), chip_named(sm.chip).bandwidth);
 }
 
 }  // namespace yotta

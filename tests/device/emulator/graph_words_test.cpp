@@ -90,3 +90,65 @@ TEST_CASE("an event of another capture, or from outside of any, is refused") {
   check_cuda(cudaDeviceSynchronize());
   CHECK(order.size() == 1);
 }
+
+TEST_CASE("graphs that are none, or have been destroyed, are refused") {
+  Stream stream;
+  std::vector<int> order;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphExecUpdateResultInfo info;
+  size_t count = 0;
+  CHECK(cudaGraphInstantiate(&exec, nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaGraphLaunch(nullptr, stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamEndCapture(stream, nullptr) == cudaErrorInvalidValue);
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaErrorIllegalState);
+  add(stream, order, 1);
+  check_cuda(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(nullptr, graph) == cudaErrorInvalidValue);
+  check_cuda(cudaGraphInstantiate(&exec, graph));
+  check_cuda(cudaGraphDestroy(graph));
+  CHECK(cudaGraphDestroy(graph) == cudaErrorInvalidValue);
+  CHECK(cudaGraphInstantiate(&exec, graph) == cudaErrorInvalidValue);
+  CHECK(cudaGraphGetNodes(graph, nullptr, &count) == cudaErrorInvalidValue);
+  CHECK(cudaGraphExecUpdate(exec, graph, &info) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("a destroyed graph cannot be launched, and one that is under way ends") {
+  Stream stream;
+  std::vector<int> order;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  add(stream, order, 1);
+  check_cuda(cudaStreamEndCapture(stream, &graph));
+  check_cuda(cudaGraphInstantiate(&exec, graph));
+  check_cuda(cudaGraphDestroy(graph));
+  check_cuda(cudaGraphLaunch(exec, stream));
+  check_cuda(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphLaunch(exec, stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaGraphExecDestroy(exec) == cudaErrorInvalidValue);
+  check_cuda(cudaStreamSynchronize(stream));
+  CHECK(order == std::vector<int>{1});
+}
+
+TEST_CASE("a stream that is destroyed in a capture leaves work behind only if it was not joined") {
+  for (const bool joined : {true, false}) {
+    Stream a;
+    Event fork, join;
+    std::vector<int> order;
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal));
+    {
+      Stream b;
+      check_cuda(cudaEventRecord(fork, a));
+      check_cuda(cudaStreamWaitEvent(b, fork));
+      add(b, order, 1);
+      check_cuda(cudaEventRecord(join, b));
+      if (joined) check_cuda(cudaStreamWaitEvent(a, join));
+    }
+    CHECK(cudaStreamEndCapture(a, &graph) ==
+          (joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined));
+    if (joined) check_cuda(cudaGraphDestroy(graph));
+  }
+}

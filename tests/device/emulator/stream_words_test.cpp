@@ -106,3 +106,85 @@ TEST_CASE("the default stream waits for blocking streams, and they for it") {
   CHECK(cudaMemsetAsync(x.data(), 1, 1, blocking) == cudaErrorInvalidResourceHandle);
   check_cuda(cudaStreamDestroy(free));
 }
+
+TEST_CASE("null pointers and handles that were destroyed have CUDA's codes") {
+  Stream stream;
+  cudaStream_t gone = nullptr;
+  cudaEvent_t event = nullptr;
+  CHECK(cudaStreamCreate(nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaStreamDestroy(nullptr) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventCreate(nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaEventRecord(nullptr, stream) == cudaErrorInvalidResourceHandle);
+  check_cuda(cudaStreamCreate(&gone));
+  check_cuda(cudaStreamDestroy(gone));
+  const Stream next;  // not at the same address
+  CHECK(cudaStreamSynchronize(gone) == cudaErrorInvalidResourceHandle);
+  check_cuda(cudaEventCreate(&event));
+  check_cuda(cudaEventDestroy(event));
+  const Event another;
+  CHECK(cudaEventDestroy(event) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventRecord(event, stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamWaitEvent(stream, event) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventSynchronize(event) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventQuery(event) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaMalloc(static_cast<void**>(nullptr), 4) == cudaErrorInvalidValue);
+  CHECK(cudaLaunchHostFunc(stream, nullptr, nullptr) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("a copy whose kind is wrong, or without an address, is refused; one of nothing is none") {
+  DeviceArray<int> x(4), y(4);
+  PinnedArray<int> pinned(4);
+  int host[4] = {};
+  CHECK(cudaMemcpy(x.data(), y.data(), 4, cudaMemcpyHostToDevice) ==
+        cudaErrorInvalidMemcpyDirection);
+  CHECK(cudaMemcpy(x.data(), y.data(), 4, cudaMemcpyDeviceToHost) ==
+        cudaErrorInvalidMemcpyDirection);
+  CHECK(cudaMemcpy(x.data(), nullptr, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(nullptr, x.data(), 4, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(host, nullptr, 0, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(cudaFree(pinned.data()) == cudaErrorInvalidValue);
+  CHECK(cudaFreeHost(x.data()) == cudaErrorInvalidValue);
+}
+
+TEST_CASE("a function of the host runs in its stream, and must not call CUDA") {
+  Stream stream;
+  DeviceArray<int> x(1);
+  PinnedArray<int> host(1);
+  std::vector<cudaError_t> codes;
+  check_cuda(cudaMemsetAsync(x.data(), 1, 4, stream));
+  check_cuda(cudaMemcpyAsync(host.data(), x.data(), 4, cudaMemcpyDeviceToHost, stream));
+  const auto twice = [](void* data) { *static_cast<int*>(data) *= 2; };
+  check_cuda(cudaLaunchHostFunc(stream, twice, host.data()));
+  const auto calls = [](void* data) {
+    void* memory = nullptr;
+    *static_cast<std::vector<cudaError_t>*>(data) = {
+        cudaMalloc(&memory, 4), cudaDeviceSynchronize(), cudaStreamSynchronize(nullptr),
+        cudaLaunchHostFunc(
+            nullptr, [](void*) {}, nullptr)};
+  };
+  check_cuda(cudaLaunchHostFunc(stream, calls, &codes));
+  check_cuda(cudaStreamSynchronize(stream));
+  CHECK(*host.data() == 2 * 0x01010101);
+  CHECK(codes == std::vector<cudaError_t>(4, cudaErrorNotPermitted));
+  const auto fails = [](void*) { throw std::runtime_error("no luck"); };
+  check_cuda(cudaLaunchHostFunc(stream, fails, nullptr));
+  CHECK_THROWS_WITH(check_cuda(cudaStreamSynchronize(stream)), "no luck");
+  check_cuda(cudaLaunchHostFunc(stream, twice, host.data()));
+  check_cuda(cudaStreamSynchronize(stream));
+  CHECK(*host.data() == 4 * 0x01010101);
+}
+
+TEST_CASE("a launch of nothing, or on a stream that is gone, is an error of its line") {
+  static constexpr auto* kernel = iterate_map<float>;
+  DeviceArray<float> x(1);
+  const auto launched = [&](unsigned blocks, cudaStream_t stream) {
+    return message_of([&] { launch(kernel, blocks, 1, 0, stream, x.data(), x.data(), 1, 1); });
+  };
+  Stream stream;
+  cudaStream_t gone = nullptr;
+  check_cuda(cudaStreamCreate(&gone));
+  check_cuda(cudaStreamDestroy(gone));
+  CHECK(contains(launched(0, stream), "a grid of (0, 1, 1) blocks; a GPU allows at least 1"));
+  CHECK(contains(launched(0, nullptr), "stream_words_test.cpp"));
+  CHECK(contains(launched(1, gone), "CUDA: invalid resource handle"));
+}

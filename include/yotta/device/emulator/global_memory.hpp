@@ -34,7 +34,19 @@ class EmulatorWork {
   static bool here() { return depth() > 0; }
 
  private:
+  friend class HostProgram;
   static int& depth();
+};
+// While one of these lives in that, it is the host's program again.
+class HostProgram {
+ public:
+  HostProgram() : depth_(std::exchange(EmulatorWork::depth(), 0)) {}
+  ~HostProgram() { EmulatorWork::depth() = depth_; }
+  HostProgram(const HostProgram&) = delete;
+  HostProgram& operator=(const HostProgram&) = delete;
+
+ private:
+  int depth_;
 };
 // Work that one thread does at a time.
 template <class Mutex>

@@ -16,7 +16,11 @@
 //
 // A graph keeps pointers and sizes. New ones need an update: the same work captured again, of the
 // same form. A launch with pointers to memory that was freed since is found here; a GPU would use
-// the memory, whoever has it now.
+// the memory, whoever has it now. That holds for what a kernel gets as a pointer or within a
+// struct, for both sides of a copy, and for the data of a host function. Not seen are addresses
+// that lie in device memory themselves (an array of pointers), those that a kernel gets as a number
+// or computes, and pageable memory of the host; a kernel that uses freed memory through them is
+// found under the emulator's checks, when it runs.
 // Not emulated: graphs built node by node, memory nodes, graphs in graphs, conditional nodes.
 // Reference: CUDA C++ Programming Guide, "CUDA Graphs".
 #pragma once

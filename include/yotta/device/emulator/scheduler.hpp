@@ -34,9 +34,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "yotta/device/emulator/cuda_errors.hpp"
 #include "yotta/device/emulator/task.hpp"
@@ -74,6 +76,21 @@ BlockNeeds needs_of(void (*kernel)(Parameters...), dim3 block, size_t shared_byt
 // Runs it, or appends it to its stream (stream_queue.hpp).
 void launch_on(cudaStream_t stream, const Task& task);
 
+// Appends what may be pointers in an argument: itself, or each aligned word of a struct. A word
+// that is no pointer lies in no allocation.
+template <class T>
+void add_pointers(const T& argument, std::vector<const void*>& out) {
+  if constexpr (std::is_pointer_v<T>) {
+    out.push_back(reinterpret_cast<const void*>(argument));
+  } else if constexpr (std::is_class_v<T> && alignof(T) >= alignof(void*)) {
+    for (size_t at = 0; at + sizeof(void*) <= sizeof(T); at += sizeof(void*)) {
+      const void* word = nullptr;
+      std::memcpy(&word, reinterpret_cast<const char*>(&argument) + at, sizeof word);
+      out.push_back(word);
+    }
+  }
+}
+
 // Calls a kernel with copies of its arguments.
 template <class... Parameters>
 struct Call {
@@ -85,15 +102,9 @@ struct Call {
   }
   static const void* copy(const void* self) { return new Call(*static_cast<const Call*>(self)); }
   static void drop(const void* self) { delete static_cast<const Call*>(self); }
-  static size_t pointers(const void* self, const void** out) {
-    size_t count = 0;
-    const auto add = [&](const auto& each) {
-      if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(each)>>)
-        if (count < Arguments::most_pointers) out[count++] = reinterpret_cast<const void*>(each);
-    };
-    std::apply([&](const auto&... each) { (add(each), ...); },
+  static void pointers(const void* self, std::vector<const void*>& out) {
+    std::apply([&](const auto&... each) { (add_pointers(each, out), ...); },
                static_cast<const Call*>(self)->arguments);
-    return count;
   }
 
   template <size_t... I>
@@ -109,11 +120,12 @@ struct Call {
 inline namespace YOTTA_DEVICE_BUILD {
 
 // How many blocks of a kernel fit on a multiprocessor of emulator_options().chip. Registers are not
-// known, and do not count.
+// known here and do not count, so a GPU may say fewer (occupancy.hpp).
 template <class... Parameters>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
                                                           void (*kernel)(Parameters...),
                                                           int threads, size_t shared_bytes) {
+  if (blocks == nullptr || threads < 1) return cudaErrorInvalidValue;
   const auto needs =
       yotta::emulator::needs_of(kernel, dim3(static_cast<unsigned>(threads)), shared_bytes);
   *blocks = yotta::occupancy(yotta::emulator_options().chip, needs).blocks();

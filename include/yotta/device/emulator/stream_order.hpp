@@ -118,9 +118,10 @@ struct StreamOperation {
   std::string line(const Stretch& at) const {
     return line_of != nullptr && at.site != 0 ? line_of(at.site) : yotta::at(where);
   }
-  // "(kernel launched at x.cpp:12, stream 1)"
+  // "(a kernel that x.cpp:12 launches, stream 1)"
   std::string name() const {
     if (line_of == nullptr) return fmt::format("({}, {})", word, stream_name);
+    if (word != "kernel") return fmt::format("({} of {}, {})", word, yotta::at(where), stream_name);
     return fmt::format("(a kernel that {} launches, {})", yotta::at(where), stream_name);
   }
 };

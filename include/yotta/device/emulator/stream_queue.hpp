@@ -24,6 +24,9 @@
 // of cudaStreamNonBlocking know nothing of it. A launch on it has ended when it returns, which a
 // GPU does not promise: the checks act as on the GPU. All threads of the host count as one.
 //
+// A function of the host in a stream (cudaLaunchHostFunc) is an operation too: what it does to
+// pinned memory, in the checked build, is its footprint.
+//
 // A failed operation is thrown by the call that made it run; what was queued then is dropped.
 // References: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution"; CUDA Runtime API,
 // "Stream synchronization behavior".
@@ -35,11 +38,11 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "yotta/device/emulator/cuda_errors.hpp"
+#include "yotta/device/emulator/handles.hpp"
 #include "yotta/device/emulator/stream_order.hpp"
 #include "yotta/device/emulator/task.hpp"
 
@@ -57,6 +60,7 @@ struct Capture {
   bool relaxed = false;  // the host may allocate meanwhile
   bool is_void = false;  // because of an error
   bool ended = false;
+  std::vector<size_t> left = {};  // nodes at the end of streams that were destroyed meanwhile
 };
 
 }  // namespace yotta
@@ -135,6 +139,8 @@ class StreamQueue {
   // Whether it has ended. If not, some operation runs.
   cudaError_t query(cudaStream_t stream);
   cudaError_t query(cudaEvent_t event);
+  cudaEvent_t create_event();
+  cudaError_t destroy(cudaEvent_t event);
   cudaError_t record(cudaEvent_t event, cudaStream_t stream);
   cudaError_t wait(cudaStream_t stream, cudaEvent_t event);
 
@@ -144,12 +150,17 @@ class StreamQueue {
   bool captures(cudaStream_t stream);
   // The host is about to allocate, free or wait for everything, which a capture may forbid.
   cudaError_t host_work();
+  bool known(cudaGraph_t graph) const { return graphs_.living(graph); }
+  bool known(cudaGraphExec_t exec) const { return execs_.living(exec); }
+  cudaError_t destroy(cudaGraph_t graph);
   cudaGraphExec_t instantiate(const CUgraph_st& graph);
-  void destroy(cudaGraphExec_t exec);
+  cudaError_t destroy(cudaGraphExec_t exec);
   cudaError_t launch(cudaGraphExec_t exec, cudaStream_t stream, Where where);
 
   // The host reads or writes pinned memory. A race is thrown by the next call that may throw.
   void host_access(HostAccess access);
+  // Runs a function of the host as this operation, which has a footprint afterwards.
+  void run_host_function(void (*function)(void*), void* data, StreamOperation& self);
   // Pinned memory appears and goes: then even the legacy stream has an order to keep.
   void pinned_changes(int by);
 
@@ -157,7 +168,7 @@ class StreamQueue {
   using Shared = std::shared_ptr<StreamOperation>;
   static constexpr size_t most_history = 4096;  // operations that a race is looked for with
 
-  bool known(cudaStream_t stream) const { return stream == nullptr || streams_.count(stream) > 0; }
+  bool known(cudaStream_t stream) const { return stream == nullptr || streams_.living(stream); }
   CUstream_st& of(cudaStream_t stream) { return stream == nullptr ? legacy_ : *stream; }
   void meet_blocking_streams();
   Shared issue(CUstream_st& stream, StreamOperation operation);
@@ -186,12 +197,15 @@ class StreamQueue {
   uint64_t epoch_ = 1;              // clocks begin anew when nothing is in use
   size_t places_ = 1, pinned_ = 0;  // place 0 is the legacy default stream's
   CUstream_st legacy_{.name = "the legacy default stream"};
-  std::set<cudaStream_t> streams_;
+  Handles<CUstream_st> streams_;
+  Handles<CUevent_st> events_;
+  Handles<CUgraph_st> graphs_;
+  Handles<CUgraphExec_st> execs_;
   std::vector<Shared> pending_;  // as they were issued
   std::vector<Shared> history_;  // have run; some operation is not ordered after them
   std::vector<HostAccess> host_accesses_;
-  std::set<cudaGraphExec_t> graphs_;
-  StreamClock host_;  // what the host knows to have ended
+  std::vector<HostAccess>* of_function_ = nullptr;  // while one of the host's runs in a stream
+  StreamClock host_;                                // what the host knows to have ended
   std::exception_ptr held_;
 };
 

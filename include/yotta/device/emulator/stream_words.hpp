@@ -66,6 +66,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 
+// Calls function(data) on the host when all that the stream has been given so far has ended. The
+// function must not call CUDA.
+using cudaHostFn_t = void (*)(void* data);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
+                               yotta::Where where = yotta::Where::current());
+
 // ---- Capture ----
 // What the stream is given from now on is recorded, and does not run; so too on streams that wait
 // for its events.
@@ -73,7 +79,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 
 // ---- Copies ----
-// The side that is the device's must lie in one allocation.
+// The side that is the device's must lie in one allocation, and the kind must be the right one.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                        yotta::Where where = yotta::Where::current());
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,

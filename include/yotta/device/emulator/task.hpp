@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "yotta/core/error.hpp"
 #include "yotta/device/emulator/device_build.hpp"
@@ -51,9 +52,8 @@ inline constexpr int most_threads = 1024;  // per block
 struct Arguments {
   const void* (*copy)(const void* call) = nullptr;
   void (*drop)(const void* copy) = nullptr;
-  // Writes those that are pointers; returns how many there are, at most most_pointers.
-  size_t (*pointers)(const void* call, const void** out) = nullptr;
-  static constexpr size_t most_pointers = 64;
+  // Appends those that may be pointers, also those within structs.
+  void (*pointers)(const void* call, std::vector<const void*>& out) = nullptr;
 };
 
 // A launch, apart from its blocks.

@@ -15,21 +15,28 @@ struct CudaErrorText {
 inline constexpr CudaErrorText cuda_error_texts[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue",
-     "invalid argument: not memory from cudaMalloc, or more bytes than it has"},
-    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+     "invalid argument (cudaErrorInvalidValue): not memory from cudaMalloc, or more bytes than it "
+     "has, or a null pointer"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation",
+     "out of memory (cudaErrorMemoryAllocation)"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
+     "a copy between other memories than its kind says (cudaErrorInvalidMemcpyDirection): a side "
+     "that should be the host's lies on the device. cudaMemcpyDefault finds the kind"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle",
      "invalid resource handle (cudaErrorInvalidResourceHandle): the stream, event or graph has "
-     "been "
-     "destroyed, or was never created"},
+     "been destroyed, or was never created"},
     {cudaErrorIllegalState, "cudaErrorIllegalState",
      "the operation is not allowed now (cudaErrorIllegalState): a stream that captures already, or "
      "an end without a beginning"},
-    {cudaErrorNotReady, "cudaErrorNotReady", "not ready"},
+    {cudaErrorNotReady, "cudaErrorNotReady",
+     "not ready (cudaErrorNotReady): work of the stream or event is still under way"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure",
      "an operation of a stream has failed (cudaErrorLaunchFailure): the next call that may throw "
      "says which"},
     {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge",
      "too many blocks in a cooperative launch (cudaErrorCooperativeLaunchTooLarge)"},
+    {cudaErrorNotPermitted, "cudaErrorNotPermitted",
+     "not permitted (cudaErrorNotPermitted): a function of cudaLaunchHostFunc must not call CUDA"},
     {cudaErrorNotSupported, "cudaErrorNotSupported",
      "not supported by the emulator (cudaErrorNotSupported)"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",

@@ -7,9 +7,11 @@
 
 YOTTA_INLINE cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                               unsigned long long) {
+  auto& streams = yotta::StreamQueue::instance();
+  if (exec == nullptr) return cudaErrorInvalidValue;
   *exec = nullptr;
-  if (graph == nullptr) return cudaErrorInvalidValue;
-  *exec = yotta::StreamQueue::instance().instantiate(*graph);
+  if (!streams.known(graph)) return cudaErrorInvalidValue;
+  *exec = streams.instantiate(*graph);
   return cudaSuccess;
 }
 
@@ -20,6 +22,9 @@ YOTTA_INLINE cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stre
 
 YOTTA_INLINE cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                              cudaGraphExecUpdateResultInfo* info) {
+  const auto& streams = yotta::StreamQueue::instance();
+  if (info == nullptr || !streams.known(exec) || !streams.known(graph))
+    return cudaErrorInvalidValue;
   *info = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
   if (exec->nodes.size() != graph->nodes.size())
     info->result = cudaGraphExecUpdateErrorTopologyChanged;
@@ -36,17 +41,17 @@ YOTTA_INLINE cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t g
 
 YOTTA_INLINE cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes,
                                            size_t* count) {
+  if (count == nullptr || !yotta::StreamQueue::instance().known(graph))
+    return cudaErrorInvalidValue;
   if (nodes != nullptr) return cudaErrorNotSupported;
   *count = graph->nodes.size();
   return cudaSuccess;
 }
 
 YOTTA_INLINE cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete graph;
-  return cudaSuccess;
+  return yotta::StreamQueue::instance().destroy(graph);
 }
 
 YOTTA_INLINE cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  if (exec != nullptr) yotta::StreamQueue::instance().destroy(exec);
-  return cudaSuccess;
+  return yotta::StreamQueue::instance().destroy(exec);
 }

@@ -620,9 +620,7 @@ YOTTA_INLINE BlockNeeds needs_of(const void* kernel, dim3 block, size_t shared_b
 inline StreamOperation operation_of(const Task& task) {
   const std::shared_ptr<const void> arguments(task.keep.copy(task.arguments), task.keep.drop);
   StreamOperation operation{.word = "kernel", .where = task.where};
-  const void* pointers[Arguments::most_pointers];
-  const size_t count = task.keep.pointers(arguments.get(), pointers);
-  operation.pointers.assign(pointers, pointers + count);
+  task.keep.pointers(arguments.get(), operation.pointers);
   operation.run = [task, arguments](StreamOperation& self) {
     Task own = task;
     own.arguments = arguments.get();

@@ -4,6 +4,7 @@
 #include "yotta/device/emulator/stream_queue.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "yotta/core/random.hpp"
@@ -99,24 +100,27 @@ YOTTA_INLINE StreamQueue& StreamQueue::instance() {
 
 YOTTA_INLINE cudaStream_t StreamQueue::create(bool blocking) {
   const LockedWork lock(mutex_);
-  auto* const stream = new CUstream_st;
+  auto stream = std::make_unique<CUstream_st>();
   stream->place = places_++;
   stream->name = fmt::format("stream {}", stream->place);
   stream->blocking = blocking;
-  streams_.insert(stream);
+  const cudaStream_t handle = streams_.add(std::move(stream));
   update_use();
-  return stream;
+  return handle;
 }
 
 // What was issued on it still runs.
 YOTTA_INLINE cudaError_t StreamQueue::destroy(cudaStream_t stream) {
   const LockedWork lock(mutex_);
-  if (streams_.erase(stream) == 0) return cudaErrorInvalidResourceHandle;
+  if (!streams_.destroy(stream)) return cudaErrorInvalidResourceHandle;
   if (stream->blocking) {
     legacy_.clock.join(stream->clock);
     legacy_.after.insert(legacy_.after.end(), stream->after.begin(), stream->after.end());
   }
-  delete stream;
+  if (Capture* const capture = stream->capture.get())
+    capture->left.insert(capture->left.end(), stream->nodes.begin(), stream->nodes.end());
+  stream->after.clear();
+  stream->capture = nullptr;
   update_use();
   return cudaSuccess;
 }
@@ -140,7 +144,7 @@ YOTTA_INLINE void StreamQueue::pinned_changes(int by) {
 }
 
 YOTTA_INLINE void StreamQueue::update_use() {
-  in_use_ = !streams_.empty() || !pending_.empty() || !graphs_.empty() || pinned_ > 0;
+  in_use_ = !streams_.empty() || !pending_.empty() || !execs_.empty() || pinned_ > 0;
   if (in_use_) return;
   forget_all();
   places_ = 1;
@@ -184,6 +188,7 @@ YOTTA_INLINE void StreamQueue::append(const Shared& operation) {
 YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, StreamOperation operation) {
   const LockedWork lock(mutex_);
   throw_held();
+  if (of_function_ != nullptr) return cudaErrorNotPermitted;
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
   if (of(stream).capture) return record_node(of(stream), std::move(operation));
   if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
@@ -195,9 +200,21 @@ YOTTA_INLINE cudaError_t StreamQueue::submit(cudaStream_t stream, StreamOperatio
   return cudaSuccess;
 }
 
+YOTTA_INLINE cudaEvent_t StreamQueue::create_event() {
+  const LockedWork lock(mutex_);
+  return events_.add(std::make_unique<CUevent_st>());
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::destroy(cudaEvent_t event) {
+  const LockedWork lock(mutex_);
+  if (!events_.destroy(event)) return cudaErrorInvalidResourceHandle;
+  *event = {};
+  return cudaSuccess;
+}
+
 YOTTA_INLINE cudaError_t StreamQueue::record(cudaEvent_t event, cudaStream_t stream) {
   const LockedWork lock(mutex_);
-  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (!known(stream) || !events_.living(event)) return cudaErrorInvalidResourceHandle;
   if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   if (stream == nullptr) meet_blocking_streams();
   const CUstream_st& recorded = of(stream);
@@ -207,7 +224,7 @@ YOTTA_INLINE cudaError_t StreamQueue::record(cudaEvent_t event, cudaStream_t str
 
 YOTTA_INLINE cudaError_t StreamQueue::wait(cudaStream_t stream, cudaEvent_t event) {
   const LockedWork lock(mutex_);
-  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  if (!known(stream) || !events_.living(event)) return cudaErrorInvalidResourceHandle;
   CUstream_st& waiting = of(stream);
   if (event->epoch != epoch_) return cudaSuccess;  // it has happened, or was never recorded
   if (waiting.capture || event->capture) return wait_in_capture(waiting, *event);
@@ -232,6 +249,7 @@ YOTTA_INLINE bool StreamQueue::default_stream_is_captured() {
 
 YOTTA_INLINE cudaError_t StreamQueue::host_work() {
   const LockedWork lock(mutex_);
+  if (of_function_ != nullptr) return cudaErrorNotPermitted;
   for (const cudaStream_t each : streams_)
     if (each->capture && !each->capture->relaxed && void_capture(each->capture))
       return cudaErrorStreamCaptureUnsupported;
@@ -298,23 +316,25 @@ YOTTA_INLINE cudaError_t StreamQueue::end_capture(cudaStream_t stream, cudaGraph
   const std::shared_ptr<Capture> capture = stream->capture;
   if (capture->origin != stream) return cudaErrorStreamCaptureUnmatched;
   const std::set<size_t> joined = all_before(capture->nodes, stream->nodes);
-  bool all_joined = true;
+  std::vector<size_t> ends = capture->left;
   for (const cudaStream_t each : streams_) {
     if (each->capture != capture) continue;
-    for (const size_t node : each->nodes) all_joined = all_joined && joined.count(node) > 0;
+    ends.insert(ends.end(), each->nodes.begin(), each->nodes.end());
     each->capture = nullptr;
   }
+  const bool all_joined =
+      std::all_of(ends.begin(), ends.end(), [&](size_t node) { return joined.count(node) > 0; });
   capture->ended = true;
   if (capture->is_void) return cudaErrorStreamCaptureInvalidated;
   if (!all_joined) return cudaErrorStreamCaptureUnjoined;
-  *graph = new CUgraph_st{std::move(capture->nodes)};
+  *graph = graphs_.add(std::make_unique<CUgraph_st>(std::move(capture->nodes)));
   return cudaSuccess;
 }
 
 // A node goes into the lane whose last node is the first that it comes after, or into a new one.
 YOTTA_INLINE cudaGraphExec_t StreamQueue::instantiate(const CUgraph_st& graph) {
   const LockedWork lock(mutex_);
-  auto* const exec = new CUgraphExec_st{graph.nodes, {}, {}};
+  auto exec = std::make_unique<CUgraphExec_st>(graph.nodes);
   std::set<size_t> ends;  // nodes at the end of their lane
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::vector<size_t>& after = graph.nodes[i].after;
@@ -323,16 +343,25 @@ YOTTA_INLINE cudaGraphExec_t StreamQueue::instantiate(const CUgraph_st& graph) {
     ends.insert(i);
   }
   exec->issued.resize(places_);
-  graphs_.insert(exec);
+  const cudaGraphExec_t handle = execs_.add(std::move(exec));
   update_use();
-  return exec;
+  return handle;
 }
 
-YOTTA_INLINE void StreamQueue::destroy(cudaGraphExec_t exec) {
+YOTTA_INLINE cudaError_t StreamQueue::destroy(cudaGraph_t graph) {
   const LockedWork lock(mutex_);
-  graphs_.erase(exec);
-  delete exec;
+  if (!graphs_.destroy(graph)) return cudaErrorInvalidValue;
+  graph->nodes.clear();
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::destroy(cudaGraphExec_t exec) {
+  const LockedWork lock(mutex_);
+  if (!execs_.destroy(exec)) return cudaErrorInvalidValue;
+  exec->nodes.clear();
+  exec->last = nullptr;
   update_use();
+  return cudaSuccess;
 }
 
 // Fails if a node would use memory that has been freed since it was captured.
@@ -375,7 +404,8 @@ YOTTA_INLINE cudaError_t StreamQueue::launch(cudaGraphExec_t exec, cudaStream_t 
                                              Where where) {
   const LockedWork lock(mutex_);
   throw_held();
-  if (!known(stream) || graphs_.count(exec) == 0) return cudaErrorInvalidResourceHandle;
+  if (of_function_ != nullptr) return cudaErrorNotPermitted;
+  if (!known(stream) || !known(exec)) return cudaErrorInvalidResourceHandle;
   if (of(stream).capture) return cudaErrorNotSupported;
   if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   check_pointers(*exec, where);
@@ -508,6 +538,7 @@ YOTTA_INLINE void StreamQueue::forget_what_is_over() {
 YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaStream_t stream) {
   const LockedWork lock(mutex_);
   throw_held();
+  if (of_function_ != nullptr) return cudaErrorNotPermitted;
   if (!known(stream)) return cudaErrorInvalidResourceHandle;
   if (void_capture(of(stream).capture)) return cudaErrorStreamCaptureUnsupported;
   if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
@@ -522,6 +553,8 @@ YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaStream_t stream) {
 YOTTA_INLINE cudaError_t StreamQueue::synchronise(cudaEvent_t event) {
   const LockedWork lock(mutex_);
   throw_held();
+  if (of_function_ != nullptr) return cudaErrorNotPermitted;
+  if (!events_.living(event)) return cudaErrorInvalidResourceHandle;
   if (event->epoch != epoch_) return cudaSuccess;
   if (void_capture(event->capture)) return cudaErrorCapturedEvent;
   run_until([&] { return all_done(event->after); });
@@ -557,6 +590,7 @@ YOTTA_INLINE cudaError_t StreamQueue::query(cudaStream_t stream) {
 
 YOTTA_INLINE cudaError_t StreamQueue::query(cudaEvent_t event) {
   const LockedWork lock(mutex_);
+  if (!events_.living(event)) return cudaErrorInvalidResourceHandle;
   if (event->capture || all_done(event->after)) return synchronise(event);
   step();
   return cudaErrorNotReady;
@@ -564,8 +598,69 @@ YOTTA_INLINE cudaError_t StreamQueue::query(cudaEvent_t event) {
 
 // ---- The host's own accesses ----
 
+// Appends an access, or lets the last one grow if it goes on where that one ended.
+inline void append_access(std::vector<HostAccess>& all, HostAccess access) {
+  if (!all.empty()) {
+    HostAccess& last = all.back();
+    const bool same = last.code == access.code && last.at.use == access.at.use &&
+                      last.sequence + 1 == access.sequence;
+    if (same && last.at.begin <= access.at.begin && access.at.begin <= last.at.end()) {
+      last.at.bytes = std::max(last.at.end(), access.at.end()) - last.at.begin;
+      last.sequence = access.sequence;
+      return;
+    }
+  }
+  all.push_back(std::move(access));
+}
+
+// Gives an operation the accesses of its function as footprint.
+inline void note_accesses(StreamOperation& operation, std::vector<HostAccess> accesses) {
+  if (accesses.empty()) return;
+  std::vector<const void*> codes;
+  for (HostAccess& each : accesses) {
+    const auto found = std::find(codes.begin(), codes.end(), each.code);
+    each.at.site = static_cast<uint32_t>(found - codes.begin() + 1);
+    if (found == codes.end()) codes.push_back(each.code);
+  }
+  std::sort(accesses.begin(), accesses.end(), [](const HostAccess& a, const HostAccess& b) {
+    return std::pair(a.at.begin, a.sequence) < std::pair(b.at.begin, b.sequence);
+  });
+  Footprint& all = operation.footprint;
+  for (const HostAccess& each : accesses) {  // what is left of it behind those before it
+    const auto& list = each.at.use == MemoryUse::read ? all.reads : all.writes;
+    const uintptr_t begin = list.empty() ? 0 : list.back().end();
+    Stretch rest = each.at;
+    rest.begin = std::max(begin, each.at.begin);
+    if (rest.begin >= each.at.end()) continue;
+    rest.bytes = each.at.end() - rest.begin;
+    all.add(rest);
+  }
+  operation.line_of = [codes, line_of = accesses[0].line_of](uint32_t site) {
+    return line_of(codes[site - 1]);
+  };
+}
+
+YOTTA_INLINE void StreamQueue::run_host_function(void (*function)(void*), void* data,
+                                                 StreamOperation& self) {
+  std::vector<HostAccess> accesses;
+  of_function_ = &accesses;
+  try {
+    const HostProgram program;
+    function(data);
+  } catch (...) {
+    of_function_ = nullptr;
+    throw;
+  }
+  of_function_ = nullptr;
+  note_accesses(self, std::move(accesses));
+}
+
 YOTTA_INLINE void StreamQueue::host_access(HostAccess access) {
   const LockedWork lock(mutex_);
+  if (of_function_ != nullptr) {
+    access.sequence = ++sequence_;
+    return append_access(*of_function_, std::move(access));
+  }
   if (history_.empty() && pending_.empty()) return;  // nothing is under way
   access.clock = host_;
   access.sequence = ++sequence_;
@@ -575,17 +670,7 @@ YOTTA_INLINE void StreamQueue::host_access(HostAccess access) {
   } catch (const StreamError&) {
     if (!held_) held_ = std::current_exception();
   }
-  if (!host_accesses_.empty()) {
-    HostAccess& last = host_accesses_.back();
-    const bool same = last.code == access.code && last.at.use == access.at.use &&
-                      last.sequence + 1 == access.sequence;
-    if (same && last.at.begin <= access.at.begin && access.at.begin <= last.at.end()) {
-      last.at.bytes = std::max(last.at.end(), access.at.end()) - last.at.begin;
-      last.sequence = access.sequence;
-      return;
-    }
-  }
-  host_accesses_.push_back(std::move(access));
+  append_access(host_accesses_, std::move(access));
 }
 
 }  // namespace yotta

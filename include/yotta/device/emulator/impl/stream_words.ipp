@@ -55,12 +55,13 @@ struct RowCopy {
   }
 };
 
+inline bool on_device(const void* at) {
+  auto& memory = DeviceMemory::instance();
+  return memory.holds(at, 1) && !memory.is_pinned(at);
+}
+
 // Which sides are the device's.
 inline void set_sides(RowCopy& copy, cudaMemcpyKind kind) {
-  auto& memory = DeviceMemory::instance();
-  const auto on_device = [&](const void* at) {
-    return memory.holds(at, 1) && !memory.is_pinned(at);
-  };
   const bool by_address = kind == cudaMemcpyDefault;
   copy.to_device = by_address ? on_device(copy.to)
                               : kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -72,8 +73,12 @@ inline void set_sides(RowCopy& copy, cudaMemcpyKind kind) {
 // A copy as an operation of a stream.
 inline cudaError_t submit_copy(const char* word, RowCopy copy, cudaMemcpyKind kind,
                                cudaStream_t stream, Where where) {
+  if (copy.bytes == 0 || copy.rows == 0) return cudaSuccess;
+  if (copy.to == nullptr || copy.from == nullptr) return cudaErrorInvalidValue;
   set_sides(copy, kind);
   if (!copy.valid()) return cudaErrorInvalidValue;
+  if ((!copy.to_device && on_device(copy.to)) || (!copy.from_device && on_device(copy.from)))
+    return cudaErrorInvalidMemcpyDirection;
   auto& streams = StreamQueue::instance();
   if (!streams.in_use()) {
     copy.run();
@@ -118,6 +123,7 @@ inline cudaError_t submit_set(const char* word, void* memory, int value, size_t 
 
 // ---- Streams and events ----
 YOTTA_INLINE cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (stream == nullptr) return cudaErrorInvalidValue;
   *stream = yotta::StreamQueue::instance().create((flags & cudaStreamNonBlocking) == 0);
   return cudaSuccess;
 }
@@ -141,13 +147,13 @@ YOTTA_INLINE cudaError_t cudaDeviceSynchronize() {
 }
 
 YOTTA_INLINE cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st;
+  if (event == nullptr) return cudaErrorInvalidValue;
+  *event = yotta::StreamQueue::instance().create_event();
   return cudaSuccess;
 }
 
 YOTTA_INLINE cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
+  return yotta::StreamQueue::instance().destroy(event);
 }
 
 YOTTA_INLINE cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -164,6 +170,18 @@ YOTTA_INLINE cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 YOTTA_INLINE cudaError_t cudaEventQuery(cudaEvent_t event) {
   return yotta::StreamQueue::instance().query(event);
+}
+
+YOTTA_INLINE cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
+                                            yotta::Where where) {
+  if (function == nullptr) return cudaErrorInvalidValue;
+  auto& streams = yotta::StreamQueue::instance();
+  yotta::StreamOperation operation{.word = "cudaLaunchHostFunc", .where = where};
+  operation.run = [=, &streams](yotta::StreamOperation& self) {
+    streams.run_host_function(function, data, self);
+  };
+  operation.pointers = {data};
+  return streams.submit(stream, std::move(operation));
 }
 
 // ---- Copies ----
@@ -212,6 +230,7 @@ YOTTA_INLINE cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamC
 }
 
 YOTTA_INLINE cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (graph == nullptr) return cudaErrorInvalidValue;
   return yotta::StreamQueue::instance().end_capture(stream, graph);
 }
 
@@ -224,22 +243,34 @@ YOTTA_INLINE cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 YOTTA_INLINE cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
   const cudaError_t code = yotta::StreamQueue::instance().host_work();
   if (code != cudaSuccess) return code;
   *memory = yotta::DeviceMemory::instance().allocate(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-YOTTA_INLINE cudaError_t cudaFree(void* memory) {
-  if (memory == nullptr) return cudaSuccess;
-  auto& streams = yotta::StreamQueue::instance();
+namespace yotta {
+
+// Of device and of pinned memory.
+inline cudaError_t free_when_idle(void* memory) {
+  auto& streams = StreamQueue::instance();
   if (const cudaError_t code = streams.host_work(); code != cudaSuccess) return code;
   const bool well = !streams.in_use() || streams.synchronise_quietly();
-  if (!yotta::DeviceMemory::instance().release(memory)) return cudaErrorInvalidValue;
+  if (!DeviceMemory::instance().release(memory)) return cudaErrorInvalidValue;
   return well ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
+}  // namespace yotta
+
+YOTTA_INLINE cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  if (yotta::DeviceMemory::instance().is_pinned(memory)) return cudaErrorInvalidValue;
+  return yotta::free_when_idle(memory);
+}
+
 YOTTA_INLINE cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  if (memory == nullptr) return cudaErrorInvalidValue;
   const cudaError_t code = yotta::StreamQueue::instance().host_work();
   if (code != cudaSuccess) return code;
   *memory = yotta::DeviceMemory::instance().allocate(bytes, /*pinned=*/true);
@@ -251,8 +282,9 @@ YOTTA_INLINE cudaError_t cudaMallocHost(void** memory, size_t bytes) {
 YOTTA_INLINE cudaError_t cudaFreeHost(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   if (!yotta::DeviceMemory::instance().is_pinned(memory)) return cudaErrorInvalidValue;
-  const cudaError_t code = cudaFree(memory);
-  if (code != cudaErrorInvalidValue) yotta::StreamQueue::instance().pinned_changes(-1);
+  const cudaError_t code = yotta::free_when_idle(memory);
+  if (code != cudaErrorInvalidValue && code != cudaErrorNotPermitted)
+    yotta::StreamQueue::instance().pinned_changes(-1);
   return code;
 }
 
