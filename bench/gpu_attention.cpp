@@ -4,11 +4,10 @@
 // FLOPs are 4 T^2 d for a head, half of them with a causal mask, and 2.5 times as many backward, as
 // FlashAttention's authors count. Without a GPU, or built without nvcc, it says so and ends with
 // 77, "not run".
-#include <CLI/CLI.hpp>
-
+#include "gpu_attention.hpp"
 #include "bench.hpp"
 #include "course/shared/console.hpp"
-#include "gpu_attention.hpp"
+#include "gpu_program.hpp"
 #include "yotta/core/cpu/measure.hpp"
 
 namespace {
@@ -21,11 +20,6 @@ struct Options {
   std::vector<int> head_sizes = {64, 128};
   double seconds = 0.5;
 };
-
-int not_run(const char* why) {
-  fmt::print("not run: {}\n", why);
-  return 77;
-}
 
 #ifdef YOTTA_HAVE_CUDA
 
@@ -88,7 +82,7 @@ void print_aim(const bench::Json& rows) {
 
 int run(const Options& options) {
   const std::string gpu = bench::gpu_name();
-  if (gpu.empty()) return not_run("there is no GPU here");
+  if (gpu.empty()) return bench::not_run("there is no GPU here");
   fmt::print("{}\n\n", gpu);
   bench::Json rows = bench::Json::array(), decoding = bench::Json::array();
   bool right = true;
@@ -109,9 +103,7 @@ int run(const Options& options) {
 
 #else
 
-int run(const Options&) {
-  return not_run("this was built without nvcc; cmake --preset cuda builds it with");
-}
+int run(const Options&) { return bench::not_run(bench::no_nvcc); }
 
 #endif
 
@@ -126,11 +118,5 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({64, 128}));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return bench::gpu_program(app, argc, argv, [&] { return run(options); });
 }

@@ -4,11 +4,10 @@
 // Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is
 // from cuBLAS's. Then cuBLAS on several kinds of data, beside lesson 06's model of an A100.
 // Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
-#include <CLI/CLI.hpp>
-
+#include "gpu_matmul.hpp"
 #include "bench.hpp"
 #include "course/shared/console.hpp"
-#include "gpu_matmul.hpp"
+#include "gpu_program.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/toggle_power.hpp"
 
@@ -22,11 +21,6 @@ struct Options {
   std::vector<int> sizes = {512, 1024, 2048, 4096, 8192};
   double seconds = 1;
 };
-
-int not_run(const char* why) {
-  fmt::print("not run: {}\n", why);
-  return 77;
-}
 
 #ifdef YOTTA_HAVE_CUDA
 
@@ -85,7 +79,7 @@ void add_data(int size, double seconds, bench::Json& rows) {
 
 int run(const Options& options) {
   const std::string gpu = bench::gpu_name();
-  if (gpu.empty()) return not_run("there is no GPU here");
+  if (gpu.empty()) return bench::not_run("there is no GPU here");
   fmt::print("{}\n\n", gpu);
   bench::Json rows = bench::Json::array();
   bool right = true;
@@ -108,9 +102,7 @@ int run(const Options& options) {
 
 #else
 
-int run(const Options&) {
-  return not_run("this was built without nvcc; cmake --preset cuda builds it with");
-}
+int run(const Options&) { return bench::not_run(bench::no_nvcc); }
 
 #endif
 
@@ -127,11 +119,5 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 32768));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return bench::gpu_program(app, argc, argv, [&] { return run(options); });
 }

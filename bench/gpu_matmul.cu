@@ -1,7 +1,5 @@
 #include "gpu_matmul.hpp"
 
-#include <chrono>
-
 #include "gpu_tools.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
@@ -53,16 +51,14 @@ std::vector<GpuMatmul> measure(const Rungs& rungs, int size, const Shortest& sho
 // Seconds of a call, on average over at least `least` seconds of calls in a queue.
 template <class Body>
 double mean_seconds(double least, const Body& body) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  std::chrono::duration<double> passed{};
+  double passed = 0;
   int calls = 0;
-  while (passed.count() < least) {
-    for (int i = 0; i < 20; ++i, ++calls) body();
-    check_cuda(cudaDeviceSynchronize());
-    passed = Clock::now() - begin;
-  }
-  return passed.count() / calls;
+  while (passed < least)
+    passed += seconds_of([&] {
+      for (int i = 0; i < 20; ++i, ++calls) body();
+      check_cuda(cudaDeviceSynchronize());
+    });
+  return passed / calls;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cublas_v2.h>
 
+#include <chrono>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -36,6 +37,14 @@ inline std::string first_gpu() {
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, 0));
   return properties.name;
+}
+
+// Seconds of the host that a body takes.
+template <class Body>
+double seconds_of(const Body& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 // Numbers from -0.5 to 0.5, times `scale`.
