@@ -51,7 +51,8 @@ exercise::Queue step(exercise::Step which, exercise::Queue before, const exercis
   if (which == exercise::Step::synchronize) queue.synchronize(own_call);
   exercise::Queue after = {queue.now, queue.kernels, queue.copies, queue.streams, queue.events, {}};
   for (const student::Span& span : queue.spans)
-    after.spans.push_back({span.name, span.stream, span.issued, span.begin, span.end});
+    after.spans.push_back({span.name, span.stream, span.issued, span.begin, span.end, span.reads,
+                           span.writes, span.is_copy});
   return after;
 }
 

@@ -27,6 +27,8 @@ struct Span {
   std::string name;
   int stream = 0;
   double issued = 0, begin = 0, end = 0;
+  int reads = -1, writes = -1;
+  bool is_copy = false;
 };
 struct Queue {
   double now = 0, kernels = 0, copies = 0;
