@@ -11,6 +11,7 @@
 
 #include "course/shared/console.hpp"
 #include "course/shared/diloco_state.hpp"
+#include "course/shared/mask_text.hpp"
 #include "course/shared/requeue.hpp"
 #include "course/shared/same_everywhere.hpp"
 #include "course/shared/training_text.hpp"
@@ -66,6 +67,8 @@ Metadata fixed_options(const TrainingPlan& plan, const TrainingText& text) {
     all["diloco"] = describe_diloco(plan.workers, plan.diloco);
     all["layout"] = describe(layout_of(plan));  // each rank goes on from what it held itself
   }
+  if (const std::string mask = describe_mask(plan.model.mask); mask != "causal") all["mask"] = mask;
+  if (plan.pack) all["pack"] = "files";
   if (plan.sequence > 0) all["context"] = std::to_string(plan.sequence);
   if (text.has_tokenizer()) all["tokenizer"] = text.tokenizer_hash();
   return all;
@@ -146,7 +149,7 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--top-k", text_of(m.mixture.top_k)},
                       {"--shared-experts", text_of(m.mixture.shared)},
                       {"--router", name(m.mixture.score)},
-                      {"--attention", m.attention == AttentionKind::plain ? "plain" : "blockwise"},
+                      {"--attention", name(m.attention)},
                       {"--layout", describe(layout_of(plan))},
                       {"--diloco", describe_diloco(plan.workers, plan.diloco)},
                       {"--absent", describe_absence(plan.absent)},
@@ -525,12 +528,13 @@ class Run {
   void take_step(Trainer& trainer, int64_t step,
                  const std::function<void(const StepFigures&)>& on_step) {
     const ShareOfStep mine = share();
-    const int64_t tokens = mine.all * sequence_of(plan_);
+    const int64_t tokens = tokens_of(step, mine);
     if (survivor_ != nullptr) survivor_->begin_step(step);
-    const Batch batch =
-        loader_ ? loader_->next() : batches_.draw(step, mine.begin, mine.end - mine.begin);
+    const Batch batch = questions(loader_ ? loader_->next()
+                                          : batches_.draw(step, mine.begin, mine.end - mine.begin));
     if (diloco_ && is_away(step)) return losses_.push_back(0);
-    std::vector<Microbatch> parts = model_->microbatches(batch.inputs, batch.targets, mine.begin);
+    std::vector<Microbatch> parts =
+        model_->microbatches(batch.inputs, batch.targets, mine.begin, batch.documents);
     if (plan_.device != Device::cpu)
       for (Microbatch& each : parts) {
         each.inputs = each.inputs.to(plan_.device);
@@ -548,6 +552,31 @@ class Run {
              survivor_ == nullptr ? nullptr : &survivor_->log(), false});
   }
 
+  // The same without the targets of a prefix: it sees itself from both sides, and what comes next
+  // in it is no question.
+  Batch questions(Batch batch) const {
+    const int64_t T = batch.inputs.dim(1), prefix = plan_.model.mask.prefix;
+    if (prefix == 0) return batch;
+    std::vector<int32_t> documents = batch.documents;
+    documents.resize(static_cast<size_t>(batch.inputs.numel()));
+    const std::vector<int32_t> positions = positions_in(documents, T);
+    for (size_t i = 0; i < positions.size(); ++i)
+      if (positions[i] < prefix - 1) batch.targets.data<int32_t>()[i] = no_target;
+    return batch;
+  }
+  // Targets of a step, on all ranks of this worker.
+  int64_t tokens_of(int64_t step, const ShareOfStep& mine) {
+    if (plan_.model.mask.prefix == 0) return mine.all * sequence_of(plan_);
+    const Batch all = questions(batches_.draw(step, own_worker().begin, mine.all));
+    const int64_t tokens = counted_targets(all.targets);
+    if (tokens == 0)
+      fail(Where::current(),
+           "step {}: every document is shorter than the prefix of {} tokens, so nothing is to be "
+           "predicted; give a shorter prefix",
+           step, plan_.model.mask.prefix);
+    return tokens;
+  }
+
   // Adds what a step has sent and held to this rank's figures. What a checkpoint gathers between
   // steps is not training.
   void count_step() {
@@ -555,6 +584,8 @@ class Run {
     const Ledger& ledger = context().ledger;
     mine.bytes_sent += ledger.total_traffic().bytes_sent;
     mine.messages_sent += ledger.total_traffic().messages_sent;
+    for (const char* const op : {"flex_attention", "flex_attention_backward"})
+      mine.flex_flops += std::llround(ledger.op(op).flops);
     mine.peak_bytes = std::max(mine.peak_bytes, ledger.memory()->peak());
     for (size_t kind = 0; kind < mine.peak_by_kind.size(); ++kind)
       mine.peak_by_kind[kind] =
@@ -599,7 +630,8 @@ class Run {
   // Rank 0 gets what the others have counted: they may be processes of their own.
   void gather_figures() {
     RankFigures& mine = figures_.ranks[static_cast<size_t>(world_.rank())];
-    std::vector<int64_t> counts = {mine.bytes_sent, mine.messages_sent, mine.peak_bytes};
+    std::vector<int64_t> counts = {mine.bytes_sent, mine.messages_sent, mine.peak_bytes,
+                                   mine.flex_flops};
     counts.insert(counts.end(), mine.peak_by_kind.begin(), mine.peak_by_kind.end());
     const size_t n = counts.size();
     std::vector<int64_t> all(n * static_cast<size_t>(world_.size()));
@@ -609,7 +641,8 @@ class Run {
       const int64_t* const its = all.data() + n * rank;
       RankFigures& figures = figures_.ranks[rank];
       figures.bytes_sent = its[0], figures.messages_sent = its[1], figures.peak_bytes = its[2];
-      std::copy(its + 3, its + n, figures.peak_by_kind.begin());
+      figures.flex_flops = its[3];
+      std::copy(its + 4, its + n, figures.peak_by_kind.begin());
     }
   }
 
@@ -648,8 +681,12 @@ class Run {
   // The mean loss on text that was kept apart, 16 sequences at most.
   double validate(const Transformer& whole) const {
     const Batches kept = text_.to_validate(sequence_of(plan_), plan_.model.seed);
-    const Batch batch = kept.in_order(0, std::min<int64_t>(16, kept.sequences()));
-    return evaluate(whole.stack(), microbatches(batch.inputs, batch.targets, 4));
+    const Batch batch = questions(kept.in_order(0, std::min<int64_t>(16, kept.sequences())));
+    std::vector<Microbatch> parts = microbatches(batch.inputs, batch.targets, 4);
+    if (plan_.pack)
+      for (Microbatch& each : parts)
+        each = packed(each, packing_of(documents_of(each, batch.documents, 0), sequence_of(plan_)));
+    return evaluate(whole.stack(), parts);
   }
 
   std::string sample(const Transformer& whole) const {
@@ -789,6 +826,28 @@ void expect_mixture(const TrainingPlan& plan) {
   if (plan.device != Device::cpu)
     fail(Where::current(), "a mixture of experts runs on the CPU only; leave out --device cuda");
   if (!plan.save.empty()) expect_hugging_face(plan.model);
+}
+
+void expect_mask(const TrainingPlan& plan) {
+  const TransformerConfig& model = plan.model;
+  if (model.attention == AttentionKind::flex && plan.device != Device::cpu)
+    fail(Where::current(),
+         "--attention flex trains on the CPU only; leave out --device cuda, or take blockwise");
+  if (model.mask.document && !plan.pack)
+    fail(Where::current(),
+         "--mask document needs documents: add --pack, which makes one of each "
+         "file of --text");
+  if (plan.pack && !model.mask.document)
+    fail(Where::current(),
+         "--pack alone would let a document see those before it; add --attention "
+         "flex --mask document");
+  if (model.mask.prefix > sequence_of(plan))
+    fail(Where::current(), "--mask prefix={} in sequences of {} tokens: nothing is left to predict",
+         model.mask.prefix, sequence_of(plan));
+  if (model.mask.prefix > 0 && plan.tolerance)
+    fail(Where::current(),
+         "--mask prefix and a run that goes on when ranks die do not go together: its targets are "
+         "counted for a whole batch. Leave one of them out");
 }
 
 // Rope turns by any position; of learned positions there are as many as the model's table has.
@@ -1090,6 +1149,7 @@ void check_plan(const TrainingPlan& plan) {
   plan.model.check();
   expect_sizes(plan);
   expect_mixture(plan);
+  expect_mask(plan);
   expect_positions(plan);
   expect_tokens(plan);
   const MeshShape layout = layout_of(plan);

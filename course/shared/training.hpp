@@ -62,6 +62,7 @@ struct TrainingPlan {
   std::optional<Absence> absent;  // one of them is away for a round
   double ema = 0;                 // decay of an average of the weights; 0: none
   int64_t load_ahead = 0;         // batches that are read while the model trains
+  bool pack = false;              // each file is a document, and sequences are packed with them
   std::string text;               // a file or folder; empty: the course's own prose and headers
   std::string encoding;           // of what is not UTF-8 there
   int64_t stop_after = 0;  // stop when so many steps are done; 0: all. --resume goes on from there
@@ -119,6 +120,7 @@ struct StepFigures {
 // What one rank sent in all training steps, and held at its peak; saving and sampling apart.
 struct RankFigures {
   int64_t bytes_sent = 0, messages_sent = 0, peak_bytes = 0;
+  int64_t flex_flops = 0;  // of flex attention, forward and backward
   std::vector<int64_t> peak_by_kind = std::vector<int64_t>(memory_kinds);  // as MemoryKind
 };
 

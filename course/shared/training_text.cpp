@@ -1,7 +1,10 @@
 #include "course/shared/training_text.hpp"
 
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "course/shared/console.hpp"
 #include "course/shared/training.hpp"
@@ -45,14 +48,38 @@ Text own_text(const std::string& root) {
   if (!std::filesystem::exists(file)) {
     text = course_text(root);
     if (std::string_view(rank) == "0")
-      write_file(file, fmt::format("{}\n{}", text.files, text.bytes));
+      write_file(file, fmt::format("{}\n{}", fmt::join(text.ends, " "), text.bytes));
     return text;
   }
   text.bytes = read_file(file);
-  text.files = std::atol(text.bytes.c_str());
+  std::istringstream ends(text.bytes.substr(0, text.bytes.find('\n')));
+  for (int64_t end; ends >> end;) text.ends.push_back(end);
+  text.files = std::ssize(text.ends);
   text.bytes.erase(0, text.bytes.find('\n') + 1);
   return text;
 }
+
+namespace {
+// Of documents in a text of which the first `train` bytes are for training: the ends in each part.
+// A document that the cut goes through is one in each.
+std::pair<std::vector<int64_t>, std::vector<int64_t>> ends_of(const std::vector<int64_t>& ends,
+                                                              int64_t train) {
+  std::pair<std::vector<int64_t>, std::vector<int64_t>> parts;
+  for (const int64_t end : ends) {
+    if (end < train)
+      parts.first.push_back(end);
+    else if (end > train)
+      parts.second.push_back(end - train);
+  }
+  parts.first.push_back(train);
+  return parts;
+}
+
+std::vector<int32_t> joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+}  // namespace
 
 TrainingText::TrainingText(const TrainingPlan& plan)
     : plan_(plan),
@@ -60,6 +87,13 @@ TrainingText::TrainingText(const TrainingPlan& plan)
       split_(split_text(text_.bytes, sequence_of(plan))) {
   const std::string& folder = source_of(plan);
   hash_ = hash_of(text_.bytes);
+  if (plan.pack) {
+    std::tie(train_ends_, validation_ends_) = ends_of(text_.ends, std::ssize(split_.train));
+    if (text_.files == 1)
+      fail(Where::current(),
+           "--pack: {} is one file, so one document; give a folder with a file for each document",
+           plan.text);
+  }
   if (!folder.empty()) kept_ = read_kept_files(folder);
   if (!kept_.contains(tokenizer_file)) return;
   tokenizer_hash_ = hash_of(kept_.at(tokenizer_file));
@@ -77,17 +111,32 @@ void TrainingText::tokenize(const std::string& source) {
       if (text_.bytes.size() >= shown_from) progress.update(before + done, "bytes");
     });
   };
-  train_ = tokenizer_->first();
-  const std::vector<int32_t> tokens = encode(split_.train, 0);
-  train_.insert(train_.end(), tokens.begin(), tokens.end());
-  validation_ = encode(split_.validation, std::ssize(split_.train));
+  // A document at a time, each after the special tokens; without documents all is one. `ends`
+  // become those of tokens.
+  const auto encode_all = [&](std::string_view part, int64_t before, std::vector<int64_t>& ends,
+                              bool begins) {
+    std::vector<int32_t> all;
+    std::vector<int64_t> of_tokens;
+    int64_t begin = 0;
+    for (const int64_t end : plan_.pack ? ends : std::vector<int64_t>{std::ssize(part)}) {
+      if (begins) all = joined(std::move(all), tokenizer_->first());
+      all = joined(std::move(all), encode(part.substr(begin, end - begin), before + begin));
+      of_tokens.push_back(std::ssize(all));
+      begin = end;
+    }
+    ends = std::move(of_tokens);
+    return all;
+  };
+  train_ = encode_all(split_.train, 0, train_ends_, true);
+  validation_ =
+      encode_all(split_.validation, std::ssize(split_.train), validation_ends_, plan_.pack);
   progress.finish();
   if (std::min(std::ssize(train_), std::ssize(validation_)) < context + 1)
     fail(
         Where::current(),
         "the text has {} tokens, {} to train on and {} to validate on; a context of {} needs {} in "
         "each: give a longer text or a shorter context",
-        tokens.size() + validation_.size(), tokens.size(), validation_.size(), context,
+        train_.size() + validation_.size(), train_.size(), validation_.size(), context,
         context + 1);
 }
 
@@ -110,12 +159,19 @@ std::string TrainingText::begins_with() const {
 }
 
 Batches TrainingText::to_train(int64_t context, uint64_t seed) const {
-  return tokenizer_ ? Batches(train_, context, seed) : Batches(split_.train, context, seed);
+  return packed(tokenizer_ ? Batches(train_, context, seed) : Batches(split_.train, context, seed),
+                train_ends_);
 }
 
 Batches TrainingText::to_validate(int64_t context, uint64_t seed) const {
-  return tokenizer_ ? Batches(validation_, context, seed)
-                    : Batches(split_.validation, context, seed);
+  return packed(
+      tokenizer_ ? Batches(validation_, context, seed) : Batches(split_.validation, context, seed),
+      validation_ends_);
+}
+
+Batches TrainingText::packed(Batches batches, const std::vector<int64_t>& ends) const {
+  if (plan_.pack) batches.pack(ends);
+  return batches;
 }
 
 std::string TrainingText::continued(const NextToken& forward, int64_t context,

@@ -40,6 +40,7 @@ class TrainingText {
 
  private:
   void tokenize(const std::string& source);
+  Batches packed(Batches batches, const std::vector<int64_t>& ends) const;
   void tokenize_prompt();
 
   const TrainingPlan& plan_;
@@ -49,6 +50,7 @@ class TrainingText {
   std::string hash_, tokenizer_hash_;
   std::optional<Tokenizer> tokenizer_;
   std::vector<int32_t> train_, validation_, prompt_;
+  std::vector<int64_t> train_ends_, validation_ends_;  // of documents, in bytes or tokens
 };
 
 // The course's own text. In a job whose processes are replaced it is that of the job's start, which

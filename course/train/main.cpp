@@ -8,6 +8,7 @@
 #include "course/shared/diloco_options.hpp"
 #include "course/shared/json_object.hpp"
 #include "course/shared/live_picture.hpp"
+#include "course/shared/mask_text.hpp"
 #include "course/shared/options.hpp"
 #include "course/shared/requeue.hpp"
 #include "course/shared/timelines.hpp"
@@ -28,6 +29,7 @@ constexpr double most_patience = 1e6;  // seconds
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
+  std::string mask;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
   std::string device = "cpu", matmul = "cublas", diloco, absent, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
@@ -53,8 +55,14 @@ void add_model_options(Options& to, Arguments& a) {
       "--context", m.context,
       "tokens in a sequence (T); with --load other than the model's: shorter, or with rope longer",
       at_least(1));
-  to.add("--attention", a.attention, "plain (keeps T x T) or blockwise",
-         one_of({"plain", "blockwise"}));
+  to.add("--attention", a.attention,
+         "plain (keeps T x T), blockwise, or flex (blockwise, under any --mask)",
+         one_of({"plain", "blockwise", "flex"}));
+  to.add("--mask", a.mask,
+         "of flex attention, who sees whom: causal; or one or more of document (its own, with "
+         "--pack), window=N (the last N tokens), prefix=N (the first N from both sides, without "
+         "targets), alibi (distances in place of llama's rope), as in document,window=64",
+         not_empty());
   to.add("--dropout", m.dropout, "share of activations dropped");
   to.add("--dtype", a.dtype,
          "of weights and activations: f32; or bf16, with f32 master weights and gradients",
@@ -84,6 +92,10 @@ void add_run_options(Options& to, Arguments& a) {
   TrainingPlan& p = a.plan;
   TransformerConfig& m = a.plan.model;
   to.add("--text", p.text, "a UTF-8 file or folder; default: this course's own text", not_empty());
+  to.add_flag(
+      "--pack", p.pack,
+      "each file is a document, and a sequence holds several: positions begin anew in each, "
+      "and no target is another's; with --mask document");
   to.add("--encoding", p.encoding, "of text that is not UTF-8, as iconv names it: latin1, utf-16",
          not_empty());
   to.add("--steps", p.steps, "optimizer steps in all", at_least(1));
@@ -440,7 +452,13 @@ void settle_model(const Options& options, Arguments& a) {
     m.tied = a.tied || (!llama && !a.untied);
   }
   m.mixture.score = a.router == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
-  m.attention = a.attention == "plain" ? AttentionKind::plain : AttentionKind::blockwise;
+  m.attention = a.attention == "plain"  ? AttentionKind::plain
+                : a.attention == "flex" ? AttentionKind::flex
+                                        : AttentionKind::blockwise;
+  if (!a.mask.empty()) m.mask = parse_mask(a.mask);
+  if (!a.mask.empty() && m.attention != AttentionKind::flex)
+    fail(Where::current(), "--mask is for flex attention, and this is {}; add --attention flex",
+         name(m.attention));
   m.dtype = a.dtype == "bf16" ? DType::bf16 : DType::f32;
   a.plan.bf16_gathered = a.gather_dtype == "bf16" && m.dtype != DType::bf16;
   a.plan.bf16_gradients = a.gradient_dtype == "bf16";
@@ -461,6 +479,12 @@ void print_ranks(const TrainingFigures& f) {
     table.row(row);
   }
   fmt::print("{}", table.text());
+  int64_t most = 0, all = 0;
+  for (const RankFigures& rank : f.ranks)
+    most = std::max(most, rank.flex_flops), all += rank.flex_flops;
+  if (all > 0)
+    fmt::print("attention's tiles: the rank with the most computed {:.3f} times the mean\n",
+               static_cast<double>(most * std::ssize(f.ranks)) / static_cast<double>(all));
   if (f.epochs.size() > 1) fmt::print("each since its process or thread joined\n");
 }
 
@@ -575,6 +599,9 @@ void write_layout(JsonObject& json, const TrainingPlan& p) {
   json.set("tp_kind", std::string(p.async_tp ? "async" : p.sequence_parallel ? "sp" : "plain"));
   json.set("cp_kind", p.context_parallel);
   json.set("dtype", std::string(name(p.model.dtype)));
+  json.set("attention", std::string(name(p.model.attention)));
+  json.set("mask", describe_mask(p.model.mask));
+  json.set("pack", std::string(p.pack ? "files" : "no"));
   json.set("recompute", p.recompute);
   json.set("recomputed", p.recompute == "none" ? int64_t{0} : p.recompute_blocks);
 }
@@ -634,17 +661,19 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   json.set("text_bytes", f.text_bytes);
   json.set("text_skipped", f.text_skipped);
   json.set("text_tokens", f.text_tokens);
-  std::vector<int64_t> sent, peaks;
+  std::vector<int64_t> sent, peaks, flex;
   std::vector<JsonObject> by_kind;
   for (const RankFigures& rank : f.ranks) {
     sent.push_back(rank.bytes_sent);
     peaks.push_back(rank.peak_bytes);
+    flex.push_back(rank.flex_flops);
     JsonObject& kinds = by_kind.emplace_back();
     for (size_t kind = 0; kind < rank.peak_by_kind.size(); ++kind)
       kinds.set(name(static_cast<MemoryKind>(kind)), rank.peak_by_kind[kind]);
   }
   json.set("bytes_sent_per_rank", sent);
   json.set("peak_bytes", peaks);
+  if (a.plan.model.attention == AttentionKind::flex) json.set("flex_flops_per_rank", flex);
   json.set("peak_bytes_by_kind", by_kind);
   if (a.plan.tolerance) set_losses(json, f);
   write_file(a.json, json.text());

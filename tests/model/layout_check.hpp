@@ -34,17 +34,22 @@ inline TransformerConfig config_of(Dialect dialect, bool tied, int64_t layers = 
 }
 
 struct Text {
-  Tensor inputs, targets;  // (B, T) each
+  Tensor inputs, targets;          // (B, T) each
+  std::vector<int32_t> documents;  // (B, T), if the mask tells documents apart
 };
 inline Text text_of(int64_t step, const TransformerConfig& config, int64_t B) {
   Text text{Tensor::empty({B, config.context}, DType::i32),
-            Tensor::empty({B, config.context}, DType::i32)};
+            Tensor::empty({B, config.context}, DType::i32),
+            {}};
   const Random random(config.seed + static_cast<uint64_t>(step), "text");
   const auto all = static_cast<uint32_t>(config.vocabulary);
   for (int64_t i = 0; i < text.inputs.numel(); ++i) {
     const auto at = static_cast<uint64_t>(2 * i);
     text.inputs.data<int32_t>()[i] = static_cast<int32_t>(random.below(at, all));
     text.targets.data<int32_t>()[i] = static_cast<int32_t>(random.below(at + 1, all));
+    if (!config.mask.document) continue;
+    const bool begins = i % config.context == 0, ends = text.inputs.data<int32_t>()[i] % 4 == 0;
+    text.documents.push_back(begins ? 0 : text.documents.back() + (ends ? 1 : 0));
   }
   return text;
 }
@@ -87,8 +92,10 @@ inline Outcome serial(const TransformerConfig& config, int64_t B = 8) {
   Trainer trainer(model.stack(), optimizer, options_of(config), hooks);
   for (int64_t step = 0; step < steps; ++step) {
     const Text text = text_of(step, config, B);
-    take(outcome,
-         trainer.step(step, microbatches(text.inputs, text.targets, 1), text.inputs.numel()));
+    std::vector<Microbatch> batches = microbatches(text.inputs, text.targets, 1);
+    if (!text.documents.empty())
+      batches[0] = packed(batches[0], packing_of(text.documents, config.context));
+    take(outcome, trainer.step(step, batches, text.inputs.numel()));
   }
   for (const ParameterPtr& each : parameters(model.stack()))
     outcome.weights[each->name] = each->value;
@@ -152,9 +159,13 @@ inline void check_layout(const TransformerConfig& config, const MeshShape& shape
         for (int64_t step = 0; step < steps; ++step) {
           const Text text = text_of(step, config, B);
           const BatchShard share = model.share(B);
+          std::vector<int32_t> documents;  // of this rank's share
+          if (!text.documents.empty())
+            documents.assign(text.documents.begin() + share.begin * config.context,
+                             text.documents.begin() + share.end * config.context);
           const std::vector<Microbatch> batches =
               model.microbatches(text.inputs.rows(share.begin, share.end),
-                                 text.targets.rows(share.begin, share.end), share.begin);
+                                 text.targets.rows(share.begin, share.end), share.begin, documents);
           const auto take_step = [&] { return trainer.step(step, batches, text.inputs.numel()); };
           if (with_refused_steps) refuse_steps(model, added_to_loss, take_step);
           take(outcome, take_step());

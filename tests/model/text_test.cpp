@@ -184,6 +184,39 @@ TEST_CASE("validation reads the text in order, each byte at most once") {
   CHECK(contains(message_of([&] { batches.in_order(1, 2); }), "of a text that holds 2"));
 }
 
+TEST_CASE("packed documents: no target is another's, each token but the last of one is an input") {
+  const std::string text =
+      "one"
+      "x"
+      "two!"
+      "ab";  // a byte alone predicts nothing
+  Batches batches(text, 3, 1);
+  batches.pack({3, 4, 8, 10});
+  CHECK(batches.sequences() == 2);  // of 2 + 3 + 1 columns
+  const Batch all = batches.in_order(0, 2);
+  CHECK(all.inputs.values() == std::vector<double>{'o', 'n', 't', 'w', 'o', 'a'});
+  CHECK(all.targets.values() == std::vector<double>{'n', 'e', 'w', 'o', '!', 'b'});
+  CHECK(all.documents == std::vector<int32_t>{0, 0, 1, 0, 0, 1});
+  int64_t last = 0;
+  for (int64_t step = 0; step < 50; ++step) {
+    const Batch one = batches.draw(step, step % 3, 1);
+    last += one.inputs.item({0, 2}) == 'a';
+    for (int64_t t = 0; t < 3; ++t)
+      CHECK(text.find({static_cast<char>(one.inputs.item({0, t})),
+                       static_cast<char>(one.targets.item({0, t}))}) != text.npos);
+  }
+  CHECK(last > 5);  // of the 4 places where a sequence can begin, the last is one
+  // One document is the text as it is.
+  Batches whole(text, 3, 1);
+  const Batch before = whole.draw(7, 0, 5);
+  whole.pack({10});
+  CHECK(whole.draw(7, 0, 5).inputs.values() == before.inputs.values());
+  CHECK(contains(message_of([&] {
+                   Batches(text, 7, 1).pack({3, 4, 8, 10});
+                 }),
+                 "4 documents have 6 tokens that another one follows"));
+}
+
 TEST_CASE("bytes above 127 are tokens above 127, and on meta there are shapes only") {
   const Batches batches("\xC3\xA9", 1, 0);
   CHECK(batches.draw(0, 0, 1).inputs.item({0, 0}) == 0xC3);

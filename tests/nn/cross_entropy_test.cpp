@@ -53,6 +53,17 @@ TEST_CASE("the gradient of cross-entropy, as a new tensor and in place of the lo
   CHECK(same_bits(logits, dlogits));
 }
 
+TEST_CASE("a token without a target has no loss and no gradient") {
+  const Tensor logits = random_tensor({3, 19}, "logits");
+  const Tensor targets = Tensor::from<int32_t>({4, no_target, 18}, {3});
+  const CrossEntropy out = cross_entropy(logits, targets, 0.5);
+  CHECK(out.losses.item({1}) == 0);
+  CHECK(out.loss == doctest::Approx(0.5 * (out.losses.item({0}) + out.losses.item({2}))));
+  const Tensor d = cross_entropy_backward(logits, targets, out.log_sum_exp, 0.5);
+  for (int64_t v = 0; v < 19; ++v) CHECK(d.item({1, v}) == 0);
+  CHECK(d.item({2, 18}) < 0);
+}
+
 TEST_CASE("two ranks with 1 and 4 of 5 tokens add up to one with all") {
   const Tensor logits = random_tensor({5, 19}, "logits"), targets = some_targets(5, 19);
   const double scale = 1.0 / 5;

@@ -4,10 +4,12 @@
 //                    microbatches 0, 1 │ 2, 3        microbatches 4, 5 │ 6, 7
 //
 // Each knows where it stands in the whole batch, so that dropout draws the same masks however the
-// batch is cut. Letters: B sequences, T tokens of a sequence.
+// batch is cut; and, if its sequences are packed, the documents in them. Letters: B sequences, T
+// tokens of a sequence.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "yotta/core/tensor.hpp"
@@ -16,16 +18,27 @@
 namespace yotta {
 
 struct Microbatch {
-  Tensor inputs;               // (B, T) i32 token ids
-  Tensor targets;              // (B, T) i32, the token after each
-  int64_t first_sequence = 0;  // of these rows, in the whole batch of the step
-  Positions positions = {};    // of these columns, in the whole sequence
+  Tensor inputs;                                // (B, T) i32 token ids
+  Tensor targets;                               // (B, T) i32, the token after each
+  int64_t first_sequence = 0;                   // of these rows, in the whole batch of the step
+  Positions positions = {};                     // of these columns, in the whole sequence
+  std::shared_ptr<const Packing> packing = {};  // to which they refer; null: not packed
 };
+
+// The same microbatch, with documents in its sequences.
+Microbatch packed(Microbatch batch, Packing packing);
 
 // Cuts a rank's sequences (B, T) into `count` microbatches, the longer ones first. Empty ones are
 // left out.
 std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets, int64_t count,
                                      int64_t first_sequence = 0, const Positions& positions = {});
+
+// The documents (B, T) of a microbatch's sequences, out of those of a rank's; none: all are one.
+std::vector<int32_t> documents_of(const Microbatch& batch, const std::vector<int32_t>& documents,
+                                  int64_t first_sequence);
+
+// Targets that count: all but no_target.
+int64_t counted_targets(const Tensor& targets);
 
 // The position of a microbatch's rows and columns. `step` holds the step's seed, its number, and
 // whether it trains.

@@ -27,7 +27,8 @@ class NdParallel : public RankModel {
   // The sequences that this rank trains on, of the batch's B: all ranks of tp, cp and pp the same.
   BatchShard share(int64_t batch);
   std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                       int64_t first_sequence) override;
+                                       int64_t first_sequence,
+                                       const std::vector<int32_t>& documents = {}) override;
 
   std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) override;
 

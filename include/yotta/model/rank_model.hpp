@@ -31,9 +31,11 @@ class RankModel {
   // What the trainer has to do around the layers. Refers to this object.
   virtual TrainHooks hooks() = 0;
 
-  // This rank's microbatches, of its share of inputs and targets (B, T).
+  // This rank's microbatches, of its share of inputs and targets (B, T). documents (B, T): which
+  // one each token belongs to; none: the sequences are not packed.
   virtual std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                               int64_t first_sequence) = 0;
+                                               int64_t first_sequence,
+                                               const std::vector<int32_t>& documents = {}) = 0;
 
   // For checkpoints: what this rank holds, in the order of parameters().
   const std::vector<Held>& held() const { return held_; }

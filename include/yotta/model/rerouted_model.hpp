@@ -53,7 +53,8 @@ class ReroutedModel : public RankModel {
 
   // Of the whole batch: replica by replica, each with its share. This rank runs its stage of some.
   std::vector<Microbatch> microbatches(const Tensor& inputs, const Tensor& targets,
-                                       int64_t first_sequence) override;
+                                       int64_t first_sequence,
+                                       const std::vector<int32_t>& documents = {}) override;
   std::vector<NamedTensor> gather(const std::vector<Tensor>& values, DType dtype) override;
 
   const PipelineSchedule& schedule() const { return made_.schedule; }

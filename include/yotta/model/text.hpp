@@ -10,7 +10,15 @@
 // spelling. A model with a vocabulary of its own is trained on the tokens of its tokenizer
 // (tokenizer.hpp), and batches are drawn from those in the same way. A batch is a pure function of
 // (seed, step, which sequence of the global batch), so 1, 2 or 8 ranks cut the same batch into
-// rows, and a resumed run needs no more than the number of its step. Cost: the text is held in
+// rows, and a resumed run needs no more than the number of its step.
+//
+//    packed       documents "one" "two!"     inputs   o n │ t w o      the last token of a document
+//                                            targets  n e │ w o !      is a target alone
+//    A sequence is T columns that follow each other: the end of a document, some whole ones, the
+//    beginning of another. No token is asked for what another document begins with, and every
+//    column has a target: nothing is padding.
+//
+// Cost: the text is held in
 // memory once, with a tokenizer also its tokens, 4 bytes each; a batch of B sequences is 2 B T
 // int32, 8 B T bytes. Letters: B sequences, T context.
 #pragma once
@@ -31,6 +39,7 @@ struct Text {
   int64_t files = 0;          // read
   int64_t skipped = 0;        // hidden, empty or binary
   int64_t skipped_bytes = 0;  // in binary files
+  std::vector<int64_t> ends;  // of each file, in bytes: where the next one begins
 };
 
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
@@ -72,8 +81,9 @@ TextSplit split_text(std::string_view text, int64_t context, double validation_s
 // ---- batches ------------------------------------------------------------------------------------
 
 struct Batch {
-  Tensor inputs;   // (B, T) i32
-  Tensor targets;  // (B, T) i32, the token after each input
+  Tensor inputs;                   // (B, T) i32
+  Tensor targets;                  // (B, T) i32, the token after each input
+  std::vector<int32_t> documents;  // (B, T): of which document, from 0 in each sequence; or none
 };
 
 // Draws sequences from a text: from its bytes, or from the tokens of a tokenizer.
@@ -84,12 +94,15 @@ class Batches {
   Batches(std::span<const int32_t> tokens, int64_t context, uint64_t seed,
           Where where = Where::current());
 
+  // Packs sequences: the text is documents, which end at `ends`, the last with the text.
+  void pack(const std::vector<int64_t>& ends, Where where = Where::current());
+
   // Sequences first .. first + count of a step's global batch, each from a place drawn at random.
   Batch draw(int64_t step, int64_t first, int64_t count) const;
 
   // Sequences first .. first + count of the text cut into pieces of T, for validation.
   Batch in_order(int64_t first, int64_t count, Where where = Where::current()) const;
-  int64_t sequences() const { return (size() - 1) / context_; }
+  int64_t sequences() const { return columns() / context_; }
 
  private:
   Batches(std::string_view text, std::span<const int32_t> tokens, const char* unit, int64_t context,
@@ -99,16 +112,22 @@ class Batches {
     return tokens_.empty() ? static_cast<unsigned char>(text_[at]) : tokens_[at];
   }
 
+  // Tokens that another one of their document follows.
+  int64_t columns() const { return first_columns_.empty() ? size() - 1 : first_columns_.back(); }
+
   // 64 bits of the block that belongs to this sequence of this step; the bias of % is below 2^-30.
   int64_t random_start(int64_t step, int64_t sequence) const;
 
-  // One sequence from each of these places on.
+  // One sequence from each of these columns on.
   Batch gather(const std::vector<int64_t>& starts) const;
 
   std::string_view text_;
   std::span<const int32_t> tokens_;
   int64_t context_;
   Random random_;
+  // Of packed documents of more than one token: where each begins in the text, and its first
+  // column; of the columns also the end.
+  std::vector<int64_t> begins_, first_columns_;
 };
 
 }  // namespace yotta

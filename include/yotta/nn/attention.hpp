@@ -26,12 +26,15 @@
 
 namespace yotta {
 
-// The two ways to compute attention, which give the same numbers.
+// The ways to compute attention. Causal, they give the same numbers.
 //     plain       this file: keeps the T x T probabilities of every head for the backward pass
 //     blockwise   flash_attention.hpp: computes them again, tile by tile, for a few more FLOPs
-enum class AttentionKind : uint8_t { plain, blockwise };
+//     flex        flex_core.hpp: blockwise, under any mask
+enum class AttentionKind : uint8_t { plain, blockwise, flex };
 constexpr const char* name(AttentionKind kind) {
-  return kind == AttentionKind::plain ? "plain" : "blockwise";
+  return kind == AttentionKind::plain  ? "plain"
+         : kind == AttentionKind::flex ? "flex"
+                                       : "blockwise";
 }
 
 struct AttentionSizes {

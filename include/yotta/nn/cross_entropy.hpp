@@ -12,6 +12,7 @@
 // stores no softmax, only l; and the gradient can take the logits' own place, which at V = 128,256
 // and 8,192 tokens saves 4 GB in f32.
 //
+// A token with target no_target has no loss and no gradient: nothing is known to come next.
 // Logits may be bf16: l, the losses and the softmax are f32, and a gradient is rounded once.
 // l is computed as m + log(sum of e^(logit - m)), m the largest logit, so that nothing overflows.
 // Cost: forward 4 FLOPs per logit, one read; backward 4 FLOPs, a read and a write.
@@ -23,6 +24,8 @@
 #include "yotta/nn/softmax.hpp"
 
 namespace yotta {
+
+inline constexpr int32_t no_target = -1;
 
 struct CrossEntropy {
   double loss = 0;     // scale * sum of losses; 0 on meta
@@ -37,7 +40,7 @@ constexpr OpCost cross_entropy_backward_cost(DType dtype, int64_t N, int64_t V) 
   return op_cost("cross_entropy_backward", dtype, 4 * N * V, N * V + N, N * V);
 }
 
-// The loss of logits (N, V) against targets i32 (N).
+// The loss of logits (N, V) against targets i32 (N), each a token or no_target.
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
                            Where where = Where::current());
 
@@ -52,6 +55,9 @@ Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
                               Where where = Where::current());
 
 namespace detail {
+
+// Throws unless targets are i32 (N), each in [0, V) or no_target.
+void expect_targets(const char* operation, const Tensor& targets, int64_t V, Where where);
 
 // log(sum of e^x) of one row, or of a shard of it.
 template <class Number, class Team = LaneTeam<Computed<Number>>>
@@ -83,7 +89,8 @@ struct CrossEntropyRow {
     const Real l = log_sum_exp(logits + n * V, V, team);
     team.once([&] {
       log_sum_exps[n] = l;
-      losses[n] = l - load(logits + n * V + targets[n], OneLane{});
+      losses[n] = Real{0};
+      if (targets[n] >= 0) losses[n] = l - load(logits + n * V + targets[n], OneLane{});
     });
   }
 };
@@ -109,11 +116,11 @@ struct CrossEntropyBackwardRow {
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const int64_t target = targets[n] - first;
-    const bool is_here = target >= 0 && target < V;
+    const bool has_target = targets[n] >= 0, is_here = target >= 0 && target < V && has_target;
     Number* const at = logits + n * V + target;
     const Real logit = is_here ? load(at, OneLane{}) : Real{0};
     team.meet();  // all have read it
-    scaled_softmax_row(logits + n * V, V, log_sum_exps[n], scale, team);
+    scaled_softmax_row(logits + n * V, V, log_sum_exps[n], has_target ? scale : Real{0}, team);
     team.meet();
     if (is_here) team.once([&] { subtract(at, scale, log_sum_exps[n], logit); });
   }

@@ -35,15 +35,16 @@ class Dropout : public Layer {
     if (probability_ == 0 || !position.training) return x;
     const int64_t B = x.dim(0), T = x.dim(1), width = x.dim(2);
     const Positions& positions = position.positions;
-    // Numbers that are neighbours in the whole: a sequence's columns, or each of its two runs.
+    // Numbers that are neighbours in the whole: a sequence's columns, or each of its two runs; of a
+    // packed sequence each token alone.
+    const int64_t runs = positions.packing != nullptr ? T : positions.runs();
     const auto first_of_run = [&](int64_t run) {
-      const int64_t sequence = position.first_sequence + run / positions.runs();
-      const int64_t column = run % positions.runs() * (T / positions.runs());
-      return (sequence * most_positions + positions.of(column, T)) * width;
+      const int64_t sequence = position.first_sequence + run / runs;
+      return (sequence * most_positions + positions.place(run * (T / runs), T)) * width;
     };
     Tensor mask;
-    Tensor y = dropout_rows(x, B * positions.runs(), probability_, mask_random(position, name()),
-                            first_of_run, mask);
+    Tensor y =
+        dropout_rows(x, B * runs, probability_, mask_random(position, name()), first_of_run, mask);
     saved.keep("mask", std::move(mask));
     return y;
   }

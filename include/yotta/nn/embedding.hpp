@@ -79,7 +79,10 @@ struct RowOfId {
 struct RowOfPosition {
   Positions at;
   int64_t T;
-  YOTTA_BODY int64_t operator()(int64_t n) const { return at.of(n % T, T); }
+  const int32_t* each;  // (N); null: as `at` says, in each sequence
+  YOTTA_BODY int64_t operator()(int64_t n) const {
+    return each != nullptr ? each[n] : at.of(n % T, T);
+  }
 };
 
 // y(n) = table(row(n)), zeros if there is none; or y(n) += table(row(n)).

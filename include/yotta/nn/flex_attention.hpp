@@ -262,17 +262,17 @@ void flex_rows(const FlashHead<Number>& head, int b, int h, int first, int last,
   }
 }
 
-// o (B, Tq, H, d) and L (B, H, Tq).
+// o (B, Tq, H, d) and L (B, H, Tq), both f32 for bf16: what these keys give may be a part of a sum.
 template <class ScoreMod, class Mask>
-FlashAttention flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                              const ScoreMod& score_mod, const BlockMask<Mask>& tiles,
-                              Where where = Where::current()) {
+FlashAttention flex_attention_part(const Tensor& q, const Tensor& k, const Tensor& v,
+                                   const ScoreMod& score_mod, const BlockMask<Mask>& tiles,
+                                   Where where = Where::current()) {
   const FlexSizes s = flex_sizes("flex_attention", q, k, v, tiles, where);
   charge(flex_attention_cost(q.dtype(), s, tiles));
   const DType type = computed(q.dtype());
   FlashAttention out{empty_beside(q, q.shape(), type, where),
                      empty_beside(q, {s.B, s.H, s.Tq}, type, where)};
-  if (q.device() == Device::meta) return {as_type(out.o, q.dtype()), out.log_sum_exp};
+  if (q.device() == Device::meta) return out;
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
@@ -291,6 +291,15 @@ FlashAttention flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
       }
     });
   });
+  return out;
+}
+
+// The same as a whole: o in q's type.
+template <class ScoreMod, class Mask>
+FlashAttention flex_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const ScoreMod& score_mod, const BlockMask<Mask>& tiles,
+                              Where where = Where::current()) {
+  const FlashAttention out = flex_attention_part(q, k, v, score_mod, tiles, where);
   return {as_type(out.o, q.dtype()), out.log_sum_exp};
 }
 
@@ -343,13 +352,14 @@ void flex_backward_heads(const FlexSizes& s, const Tensor& dout, const Tensor& q
   }
 }
 
-// dq, dk, dv from dout (B, Tq, H, d) and what the forward pass returned; and the gradients of the
-// `captured` numbers that score_mod reads.
+// Adds these keys' part of dq, dk and dv to `d`, made by zero_sums(), and of the gradients of
+// captured numbers to dcaptured (n) f64. saved: o and L of all parts together.
 template <class ScoreMod, class Mask>
-FlexGradients flex_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                      const Tensor& v, const FlashAttention& saved,
-                                      const ScoreMod& score_mod, const BlockMask<Mask>& tiles,
-                                      int64_t captured = 0, Where where = Where::current()) {
+void flex_attention_part_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                  const Tensor& v, const FlashAttention& saved,
+                                  const ScoreMod& score_mod, const BlockMask<Mask>& tiles,
+                                  AttentionGradients& d, Tensor& dcaptured,
+                                  Where where = Where::current()) {
   const char* operation = "flex_attention_backward";
   const FlexSizes s = flex_sizes(operation, q, k, v, tiles, where);
   expect_same(operation, "dout", dout, "q", q, where);
@@ -359,12 +369,22 @@ FlexGradients flex_attention_backward(const Tensor& dout, const Tensor& q, const
     fail(where, "{}: k is {} for a batch of {}; keys that sequences share have no backward pass",
          operation, k.describe(), s.B);
   charge(flex_attention_backward_cost(q.dtype(), s, tiles));
+  if (q.device() == Device::meta) return;
+  visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
+    flex_backward_heads<Number>(s, dout, q, k, v, saved, score_mod, tiles, d, dcaptured, where);
+  });
+}
+
+// dq, dk, dv from dout (B, Tq, H, d) and what the forward pass returned; and the gradients of the
+// `captured` numbers that score_mod reads.
+template <class ScoreMod, class Mask>
+FlexGradients flex_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                      const Tensor& v, const FlashAttention& saved,
+                                      const ScoreMod& score_mod, const BlockMask<Mask>& tiles,
+                                      int64_t captured = 0, Where where = Where::current()) {
   AttentionGradients d{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
   Tensor dcaptured = Tensor::zeros({captured}, DType::f64, where);
-  if (q.device() != Device::meta)
-    visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
-      flex_backward_heads<Number>(s, dout, q, k, v, saved, score_mod, tiles, d, dcaptured, where);
-    });
+  flex_attention_part_backward(dout, q, k, v, saved, score_mod, tiles, d, dcaptured, where);
   AttentionGradients out = rounded(std::move(d), q.dtype());
   return {out.dq, out.dk, out.dv, dcaptured};
 }

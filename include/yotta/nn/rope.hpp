@@ -36,8 +36,8 @@ Tensor rope_backward(const Tensor& dy, const Positions& positions = {},
 
 namespace detail {
 
-// Cosine and sine of every position and pair, in the layout [position][cos d/2 | sin d/2]; number i
-// of T d/2.
+// Cosine and sine of every column's position and pair, in the layout [column][cos d/2 | sin d/2];
+// number i of T d/2. Of packed sequences column c is position c, and tokens say which they have.
 template <class Real>
 struct RopeAngles {
   int64_t T, d;
@@ -58,18 +58,20 @@ struct RopeAngles {
   }
 };
 
-// A row of H heads is B T H long: token t is row / H % T.
+// A row of H heads is B T H long: token t is row / H % T. each: its place in the table, (B, T);
+// null: t.
 template <class Number, class Real = Computed<Number>>
 struct RotateRow {
   int64_t T, H, d;
   const Real* table;
+  const int32_t* each;
   const Number* x;
   Real direction;
   Number* y;
   template <class Team>
   YOTTA_BODY void operator()(int64_t row, Team team) const {
     const int64_t half = d / 2;
-    const Real* cosine = table + row / H % T * d;
+    const Real* cosine = table + (each != nullptr ? each[row / H] : row / H % T) * d;
     const Number* a = x + row * d;
     Number* to = y + row * d;
     team.each(half, [&](int64_t i, auto count) {

@@ -54,10 +54,11 @@
 #include <cmath>
 
 #include "yotta/nn/activations.hpp"
+#include "yotta/nn/attention_core.hpp"
 #include "yotta/nn/dropout_layer.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/embedding.hpp"
-#include "yotta/nn/flash_attention.hpp"
+#include "yotta/nn/flex_core.hpp"
 #include "yotta/nn/norm_layer.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/nn/transformer_config.hpp"
@@ -111,16 +112,6 @@ class Readers {
 };
 
 // ---- attention ---------------------------------------------------------------------------------
-// The core: from q, k and v to o, and back. Keeps what its backward pass reads.
-class AttentionCore {
- public:
-  virtual ~AttentionCore() = default;
-  // q (B, T, H, d), k and v (B, T, K, d) -> o (B, T, H, d)
-  virtual Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) = 0;
-  // dout (B, T, H, d) -> dq, dk, dv
-  virtual AttentionGradients backward(const Tensor& dout, Saved& saved) = 0;
-};
-
 // The formula as it is written, with dropout on the probabilities. Keeps q, k, v, all probabilities
 // (B, H, T, T), and with dropout their mask.
 class PlainCore : public AttentionCore {
@@ -159,35 +150,6 @@ class PlainCore : public AttentionCore {
   double dropout_;
 };
 
-// Block by block. Keeps q, k, v, o, and for each row of scores the log of its sum of e^score, (B,
-// H, T): from it every probability is made again, e^(score - log_sum_exp). It has no dropout
-// (config.check refuses it).
-class BlockwiseCore : public AttentionCore {
- public:
-  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
-    return keep(q, k, v, flash_attention(q, k, v), saved);
-  }
-  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
-    const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
-    return flash_attention_backward(dout, q, k, v, take(saved));
-  }
-
- protected:
-  static Tensor keep(const Tensor& q, const Tensor& k, const Tensor& v, const FlashAttention& out,
-                     Saved& saved) {
-    saved.keep("q", q);
-    saved.keep("k", k);
-    saved.keep("v", v);
-    saved.keep("o", out.o);
-    saved.keep("log_sum_exp", out.log_sum_exp);
-    return out.o;
-  }
-  static FlashAttention take(Saved& saved) {
-    Tensor o = saved.take("o");
-    return {std::move(o), saved.take("log_sum_exp")};
-  }
-};
-
 inline ParameterOptions parameter_options(const TransformerConfig& c) { return {c.seed, c.dtype}; }
 // Of weights whose product is added to the stream (o, down): 2 L such terms are summed.
 inline Initial added_to_stream(const TransformerConfig& c) {
@@ -210,6 +172,7 @@ class Attention : public Composite {
     o = linear(".o", c.width, c.width, added_to_stream(c));
     if (c.attention == AttentionKind::plain)
       core = std::make_unique<PlainCore>(this->name(), c.attention_dropout);
+    if (c.attention == AttentionKind::flex) core = std::make_unique<FlexCore>(c.mask, c.heads);
   }
 
   // x (B, T, C) -> (B, T, C)
@@ -263,7 +226,8 @@ class Attention : public Composite {
     if (!has_rope()) return in_heads(x);
     return rope(in_heads(x), saved.position().positions, frequencies());
   }
-  bool has_rope() const { return config_.dialect == Dialect::llama; }
+  // ALiBi's distances take rope's place.
+  bool has_rope() const { return config_.dialect == Dialect::llama && !config_.mask.alibi; }
   RopeFrequencies frequencies() const { return {config_.rope_theta, config_.rope_scaling}; }
 
   TransformerConfig config_;

@@ -25,6 +25,7 @@
 #include "yotta/core/error.hpp"
 #include "yotta/core/system/build.hpp"
 #include "yotta/nn/attention.hpp"
+#include "yotta/nn/mask_options.hpp"
 #include "yotta/nn/rope_frequencies.hpp"
 #include "yotta/nn/router_options.hpp"
 
@@ -69,6 +70,7 @@ struct TransformerConfig {
   double dropout = 0;            // after the embedding, attention and feed-forward
   double attention_dropout = 0;  // of the probabilities; needs plain attention
   AttentionKind attention = AttentionKind::blockwise;
+  MaskOptions mask = {};  // of flex attention
   double norm_epsilon = 1e-5;
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
@@ -84,6 +86,8 @@ struct TransformerConfig {
   void check(Where where = Where::current()) const;
   // The part of it about numbers that are no sizes.
   void check_numbers(Where where = Where::current()) const;
+  // The part of it about attention's mask.
+  void check_mask(Where where = Where::current()) const;
   // The part of it about the mixture.
   void check_mixture(Where where = Where::current()) const;
 };

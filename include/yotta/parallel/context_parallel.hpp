@@ -56,6 +56,18 @@ inline Positions context_positions(int64_t T, const Communicator& cp,
   return context_positions(T, axis_size(cp), axis_rank(cp), order, where);
 }
 
+// The same, token by token, if documents (B, T) are packed in the sequences.
+inline Packing context_packing(const std::vector<int32_t>& documents, int64_t T,
+                               const Communicator& cp, ChunkOrder order = ChunkOrder::zigzag,
+                               Where where = Where::current()) {
+  const Positions own = context_positions(T, cp, order, where);
+  const int64_t columns = T / axis_size(cp);
+  std::vector<int32_t> places;
+  for (int64_t i = 0; i < std::ssize(documents) / T * columns; ++i)
+    places.push_back(static_cast<int32_t>(own.of(i % columns, columns)));
+  return packing_of(documents, T, std::move(places));
+}
+
 // Rank `rank`'s columns of x (B, T, ...): (B, T/cp, ...). Of any type: token ids, targets,
 // activations.
 inline Tensor context_shard(const Tensor& x, int ranks, int rank,
@@ -108,7 +120,8 @@ inline Tensor context_gather(const Tensor& shard, const Communicator& cp,
 // Throws unless these columns are at the positions that this rank of cp holds.
 inline void expect_positions(const std::string& layer, int64_t columns, const Positions& positions,
                              const Communicator& cp) {
-  const Positions own = context_positions(columns * cp.size(), cp);
+  Positions own = context_positions(columns * cp.size(), cp);
+  own.packing = positions.packing;  // which says more than the two runs, not other than they
   if (cp.size() > 1 && positions != own)
     fail(Where::current(),
          "{}: the microbatch's columns stand at {} and on, but rank {} of {} holds chunks that "
@@ -118,8 +131,17 @@ inline void expect_positions(const std::string& layer, int64_t columns, const Po
 
 // Throws unless the layer's attention is blockwise.
 inline void expect_blockwise(const Attention& attention) {
-  if (attention.config().attention == AttentionKind::plain)
-    fail(Where::current(), "{}: context parallelism needs blockwise attention", attention.name());
+  if (attention.config().attention != AttentionKind::blockwise)
+    fail(Where::current(), "{}: context parallelism needs blockwise attention{}", attention.name(),
+         attention.config().attention == AttentionKind::flex
+             ? "; flex attention has flex_ring and flex_ulysses"
+             : "");
+}
+// A layer's flex attention, or an error.
+inline const FlexCore& flex_core(const Attention& attention) {
+  const auto* const core = dynamic_cast<const FlexCore*>(attention.core.get());
+  if (core == nullptr) fail(Where::current(), "{}: this needs flex attention", attention.name());
+  return *core;
 }
 
 // A core on some columns of every sequence, those that context_positions says: refuses others. o

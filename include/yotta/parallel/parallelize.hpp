@@ -40,6 +40,7 @@
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ddp.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
+#include "yotta/parallel/flex_ring.hpp"
 #include "yotta/parallel/fsdp.hpp"
 #include "yotta/parallel/nd_groups.hpp"
 #include "yotta/parallel/nd_options.hpp"
@@ -76,8 +77,11 @@ inline void parallelize(Transformer& model, Mesh& mesh, const NdOptions& o,
   }
   if (model.config().mixture.experts > 0)
     mix_experts(model, {.ep = mesh[Axis::ep], .routed = routed, .border = border});
-  if (cp.size() > 1 && o.context == ContextParallel::ring) ring_attention(model, cp);
-  if (cp.size() > 1 && o.context == ContextParallel::ulysses) ulysses(model, cp);
+  const bool flex = model.config().attention == AttentionKind::flex;
+  if (cp.size() > 1 && o.context == ContextParallel::ring)
+    flex ? flex_ring(model, cp) : ring_attention(model, cp);
+  if (cp.size() > 1 && o.context == ContextParallel::ulysses)
+    flex ? flex_ulysses(model, cp) : ulysses(model, cp);
 }
 
 // The loss of a model whose logits lie as parallelize left them: (B, T, V), or (B, T, V/tp).

@@ -200,7 +200,7 @@ inline int64_t first_of_row(int64_t row, int64_t n, int64_t C, int64_t T, const 
   const int p = tp.size(), rank = tp.rank();
   const int64_t token = chunk_begin(all_tokens(n, p, rank, T), p, rank) + row;
   const int64_t sequence = position.first_sequence + token / T;
-  return (sequence * most_positions + position.positions.of(token % T, T)) * C;
+  return (sequence * most_positions + position.positions.place(token, T)) * C;
 }
 
 // Dropout on a rank's tokens. It draws the numbers that they have in the whole batch: the ranks
@@ -238,7 +238,8 @@ inline Tensor token_positions(const Tensor& like, int64_t N, const Positions& co
   const DeviceScope scope(Device::cpu);
   Tensor drawn = Tensor::empty({n}, DType::i32);
   for (int64_t i = 0; i < n; ++i)
-    drawn.data<int32_t>()[i] = static_cast<int32_t>(columns.of((first + i) % T, T));
+    drawn.data<int32_t>()[i] = static_cast<int32_t>(
+        columns.each() != nullptr ? columns.each()[first + i] : columns.of((first + i) % T, T));
   beside.copy_from(drawn);
   return beside;
 }

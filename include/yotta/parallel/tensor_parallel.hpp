@@ -217,11 +217,13 @@ inline void tensor_parallel(Attention& attention, const BorderPtr& border) {
   attention.qkv = std::make_unique<ColumnParallel>(std::move(*attention.qkv), border);
   attention.o = std::make_unique<RowParallelLinear>(std::move(*attention.o), border);
   // A core takes the heads that it is given, each with its key. Only PlainCore's dropout has to
-  // know which they are, to draw the masks of the serial model.
+  // know which they are, to draw the masks of the serial model; and FlexCore, for ALiBi's slopes.
   if (auto* const plain = dynamic_cast<PlainCore*>(attention.core.get())) {
     plain->first_head = tp.rank() * heads;
     plain->all_heads = c.heads;
   }
+  if (auto* const flex = dynamic_cast<FlexCore*>(attention.core.get()))
+    flex->first_head = tp.rank() * heads;
 }
 
 // ---- cost --------------------------------------------------------------------------------------

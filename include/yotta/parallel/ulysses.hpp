@@ -126,6 +126,36 @@ class UlyssesCore : public BlockwiseCore {
   std::string layer_;
   Communicator cp_;
 };
+// The same for flex attention, under any mask: a head's tiles are the same on every rank, so the
+// work is equal however the columns are cut. The mask is that of whole sequences.
+class FlexUlyssesCore : public FlexCore {
+ public:
+  FlexUlyssesCore(std::string layer, const FlexCore& serial, Communicator cp)
+      : FlexCore(serial), layer_(std::move(layer)), cp_(std::move(cp)), first_(first_head) {}
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
+    expect_positions(layer_, q.dim(1), saved.position().positions, cp_);
+    const Tensor heads = to_heads(q, cp_);
+    first_head = first_ + axis_rank(cp_) * heads.dim(2);  // ALiBi asks
+    return to_tokens(FlexCore::forward(heads, to_heads(k, cp_), to_heads(v, cp_), saved), cp_);
+  }
+  AttentionGradients backward(const Tensor& dout, Saved& saved) override {
+    const AttentionGradients d = FlexCore::backward(to_heads(dout, cp_), saved);
+    return {to_tokens(d.dq, cp_), to_tokens(d.dk, cp_), to_tokens(d.dv, cp_)};
+  }
+
+ private:
+  std::string layer_;
+  Communicator cp_;
+  int64_t first_;  // head of those on this rank of tp
+};
+// In every block of a model, or a slice, with flex attention.
+inline void flex_ulysses(Transformer& model, const Communicator& cp) {
+  for (Block* block : model.blocks()) {
+    Attention& attention = block->attention;
+    attention.core = std::make_unique<FlexUlyssesCore>(attention.name(), flex_core(attention), cp);
+  }
+}
+
 // In every block of a model, or a slice; blockwise attention only.
 inline void ulysses(Transformer& model, const Communicator& cp) {
   for (Block* block : model.blocks()) {

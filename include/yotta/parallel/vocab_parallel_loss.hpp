@@ -129,7 +129,7 @@ struct LossOfSums : VocabParallelRow<Number> {
     team.once([&] {
       const auto l = this->losses[n] + std::log(this->sums[2 * n]);
       this->log_sum_exps[n] = l;
-      this->losses[n] = l - this->sums[2 * n + 1];
+      this->losses[n] = this->targets[n] < 0 ? decltype(l){0} : l - this->sums[2 * n + 1];
     });
   }
 };
@@ -146,7 +146,7 @@ inline CrossEntropy vocab_parallel_cross_entropy(const Tensor& logits, const Ten
   expect_dims(operation, "logits", logits, 2, "(N, V/tp)", where);
   expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
   const int64_t N = logits.dim(0), held = logits.dim(1), first = axis_rank(tp) * held;
-  detail::expect_ids(operation, targets, axis_size(tp) * held, where);
+  detail::expect_targets(operation, targets, axis_size(tp) * held, where);
   charge(cross_entropy_cost(logits.dtype(), N, held));
   const DType type = computed(logits.dtype());
   CrossEntropy out{0, empty_beside(logits, {N}, type, where),

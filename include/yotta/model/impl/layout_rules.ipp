@@ -31,7 +31,7 @@ struct Setup {
   }
   bool has_attention_to_drop() const {
     return options.checkpoint.what != Recompute::attention ||
-           config.attention != AttentionKind::blockwise;
+           config.attention == AttentionKind::plain;
   }
   bool has_stages() const {
     return why_no_pipeline().empty() && (stages() == 1 || stages() <= most_stages());
@@ -136,10 +136,12 @@ inline void Setup::expect_context(Where where) const {
 inline void Setup::expect_attention(Where where) const {
   if (has_attention_to_drop()) return;
   fail(where,
-       "recomputing attention drops its T x T probabilities, which blockwise attention never "
-       "keeps: nothing would be saved{}",
-       nearest_of({{"plain attention",
-                    works_with([](Setup& s) { s.config.attention = AttentionKind::plain; })},
+       "recomputing attention drops its T x T probabilities, which {} attention never keeps: "
+       "nothing would be saved{}",
+       name(config.attention),
+       nearest_of({{"plain attention", config.mask == MaskOptions{} && works_with([](Setup& s) {
+                                         s.config.attention = AttentionKind::plain;
+                                       })},
                    {"recomputing all",
                     works_with([](Setup& s) { s.options.checkpoint.what = Recompute::all; })}}));
 }

@@ -4,6 +4,7 @@
 #include "yotta/model/microbatch.hpp"
 
 #include "yotta/core/chunks.hpp"
+#include "yotta/nn/cross_entropy.hpp"
 
 namespace yotta {
 
@@ -19,6 +20,30 @@ YOTTA_INLINE std::vector<Microbatch> microbatches(const Tensor& inputs, const Te
           {inputs.rows(begin, end), targets.rows(begin, end), first_sequence + begin, positions});
   }
   return parts;
+}
+
+YOTTA_INLINE Microbatch packed(Microbatch batch, Packing packing) {
+  batch.packing = std::make_shared<const Packing>(std::move(packing));
+  batch.positions.packing = batch.packing.get();
+  return batch;
+}
+
+YOTTA_INLINE std::vector<int32_t> documents_of(const Microbatch& batch,
+                                               const std::vector<int32_t>& documents,
+                                               int64_t first_sequence) {
+  const int64_t numbers = batch.inputs.numel();
+  if (documents.empty()) return std::vector<int32_t>(static_cast<size_t>(numbers));
+  const auto begin =
+      documents.begin() + (batch.first_sequence - first_sequence) * batch.inputs.dim(1);
+  return {begin, begin + numbers};
+}
+
+YOTTA_INLINE int64_t counted_targets(const Tensor& targets) {
+  if (targets.device() == Device::meta) return targets.numel();
+  int64_t counted = 0;
+  for_each_id(targets.reshape({targets.numel()}), Where::current(),
+              [&](int64_t, int32_t id) { counted += id != no_target; });
+  return counted;
 }
 
 YOTTA_INLINE BatchPosition position_of(const Microbatch& batch, BatchPosition step) {

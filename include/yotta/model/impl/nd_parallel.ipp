@@ -49,13 +49,27 @@ YOTTA_INLINE BatchShard NdParallel::share(int64_t batch) {
   return batch_shard(batch, mesh_.dp().size(), mesh_.dp().rank());
 }
 
-YOTTA_INLINE std::vector<Microbatch> NdParallel::microbatches(const Tensor& inputs,
-                                                              const Tensor& targets,
-                                                              int64_t first_sequence) {
+YOTTA_INLINE std::vector<Microbatch> NdParallel::microbatches(
+    const Tensor& inputs, const Tensor& targets, int64_t first_sequence,
+    const std::vector<int32_t>& documents) {
   Communicator& cp = mesh_[Axis::cp];
-  return yotta::microbatches(context_shard(inputs, cp), context_shard(targets, cp),
-                             options_.microbatches, first_sequence,
-                             context_positions(inputs.dim(1), cp));
+  const int64_t T = inputs.dim(1);
+  const bool dealt = cp.size() > 1 && config_.attention == AttentionKind::flex &&
+                     options_.context == ContextParallel::ring;
+  if (!dealt && documents.empty())
+    return yotta::microbatches(context_shard(inputs, cp), context_shard(targets, cp),
+                               options_.microbatches, first_sequence, context_positions(T, cp));
+  std::vector<Microbatch> parts =
+      yotta::microbatches(inputs, targets, options_.microbatches, first_sequence);
+  for (Microbatch& each : parts) {
+    const std::vector<int32_t> own = documents_of(each, documents, first_sequence);
+    Packing packing = dealt ? dealt_packing(config_.mask, own, T, cp) : context_packing(own, T, cp);
+    each.inputs = columns_at(each.inputs, packing.places);
+    each.targets = columns_at(each.targets, packing.places);
+    if (!dealt) each.positions = context_positions(T, cp);
+    each = packed(std::move(each), std::move(packing));
+  }
+  return parts;
 }
 
 YOTTA_INLINE std::vector<NamedTensor> NdParallel::gather(const std::vector<Tensor>& values,

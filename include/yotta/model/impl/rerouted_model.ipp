@@ -100,9 +100,9 @@ YOTTA_INLINE double ReroutedModel::run(const BatchPosition& position,
   return run_scheduled(*pipeline_, made_.schedule, step, position, batches, tokens).loss;
 }
 
-YOTTA_INLINE std::vector<Microbatch> ReroutedModel::microbatches(const Tensor& inputs,
-                                                                 const Tensor& targets,
-                                                                 int64_t first_sequence) {
+YOTTA_INLINE std::vector<Microbatch> ReroutedModel::microbatches(
+    const Tensor& inputs, const Tensor& targets, int64_t first_sequence,
+    const std::vector<int32_t>& documents) {
   std::vector<Microbatch> all;
   for (int replica = 0; replica < job_.replicas; ++replica) {
     const BatchShard its = batch_shard(inputs.dim(0), job_.replicas, replica);
@@ -113,8 +113,12 @@ YOTTA_INLINE std::vector<Microbatch> ReroutedModel::microbatches(const Tensor& i
            replica, its.end - its.begin, inputs.dim(0), job_.m);
     for (Microbatch& each :
          yotta::microbatches(inputs.rows(its.begin, its.end), targets.rows(its.begin, its.end),
-                             job_.m, first_sequence + its.begin))
+                             job_.m, first_sequence + its.begin)) {
+      if (!documents.empty())
+        each = packed(std::move(each),
+                      packing_of(documents_of(each, documents, first_sequence), inputs.dim(1)));
       all.push_back(std::move(each));
+    }
   }
   return all;
 }

@@ -130,6 +130,7 @@ inline Text read_folder(const std::filesystem::path& folder, const std::string& 
     }
     text.files += 1;
     text.bytes += is_utf8(bytes) ? bytes : to_utf8(bytes, encoding, path.string(), where);
+    text.ends.push_back(std::ssize(text.bytes));
   }
   expect_no_others(folder.string(), others, their_bytes, where);
   if (text.files == 0)
@@ -142,18 +143,20 @@ inline Text read_folder(const std::filesystem::path& folder, const std::string& 
 YOTTA_INLINE Text read_text(const std::string& path, const std::string& encoding, Where where) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return detail::read_folder(path, encoding, where);
-  Text text{.bytes = read_file(path, where), .files = 1};
+  Text text{.bytes = read_file(path, where), .files = 1, .ends = {}};
   if (text.bytes.empty())
     fail(where, "{} is empty; give a UTF-8 text of a few thousand characters", path);
   if (is_binary(text.bytes))
     fail(where, "{} is binary (byte {} is zero); give a UTF-8 text", path, text.bytes.find('\0'));
   const size_t bad = first_invalid_utf8(text.bytes);
+  text.ends = {std::ssize(text.bytes)};
   if (bad == text.bytes.size()) return text;
   if (encoding.empty())
     fail(where,
          "{} is not UTF-8: byte {} is 0x{:02x}; say what it is, for example --encoding latin1",
          path, bad, static_cast<unsigned char>(text.bytes[bad]));
   text.bytes = detail::to_utf8(text.bytes, encoding, path, where);
+  text.ends = {std::ssize(text.bytes)};
   return text;
 }
 
@@ -165,6 +168,7 @@ YOTTA_INLINE Text course_text(const std::string& root, Where where) {
     if (std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error))
       continue;
     const Text text = read_text(path, "", where);
+    for (const int64_t end : text.ends) all.ends.push_back(std::ssize(all.bytes) + end);
     all.bytes += text.bytes;
     all.files += text.files;
     all.skipped += text.skipped;
@@ -208,6 +212,22 @@ YOTTA_INLINE Batches::Batches(std::string_view text, std::span<const int32_t> to
          size(), unit, context, context + 1);
 }
 
+YOTTA_INLINE void Batches::pack(const std::vector<int64_t>& ends, Where where) {
+  first_columns_ = {0};
+  for (int64_t begin = 0; const int64_t end : ends) {
+    if (end > begin + 1) {  // a token alone predicts nothing
+      begins_.push_back(begin);
+      first_columns_.push_back(first_columns_.back() + end - begin - 1);
+    }
+    begin = end;
+  }
+  if (columns() < context_)
+    fail(where,
+         "the text's {} documents have {} tokens that another one follows; a context of {} needs "
+         "as many: give more text or a shorter context",
+         ends.size(), columns(), context_);
+}
+
 YOTTA_INLINE Batch Batches::draw(int64_t step, int64_t first, int64_t count) const {
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < count; ++i) starts.push_back(random_start(step, first + i));
@@ -224,7 +244,7 @@ YOTTA_INLINE Batch Batches::in_order(int64_t first, int64_t count, Where where) 
 }
 
 YOTTA_INLINE int64_t Batches::random_start(int64_t step, int64_t sequence) const {
-  const auto starts = static_cast<uint64_t>(size() - context_);
+  const auto starts = static_cast<uint64_t>(columns() + 1 - context_);
   const Block128 words =
       random_.block(static_cast<uint64_t>(step) << 32 | static_cast<uint32_t>(sequence));
   return static_cast<int64_t>((uint64_t{words[0]} << 32 | words[1]) % starts);
@@ -233,13 +253,26 @@ YOTTA_INLINE int64_t Batches::random_start(int64_t step, int64_t sequence) const
 YOTTA_INLINE Batch Batches::gather(const std::vector<int64_t>& starts) const {
   const MemoryScope scope(MemoryKind::buffers);
   const Shape shape = {std::ssize(starts), context_};
-  Batch batch{Tensor::empty(shape, DType::i32), Tensor::empty(shape, DType::i32)};
+  Batch batch{Tensor::empty(shape, DType::i32), Tensor::empty(shape, DType::i32), {}};
   if (batch.inputs.device() != Device::cpu) return batch;
   int32_t* inputs = batch.inputs.data<int32_t>();
   int32_t* targets = batch.targets.data<int32_t>();
   for (const int64_t start : starts) {
-    for (int64_t at = start; at < start + context_; ++at, ++inputs, ++targets)
+    // Without documents column and place in the text are the same number.
+    size_t document = 0, first = 0;
+    if (!first_columns_.empty())
+      first = document = static_cast<size_t>(
+          std::upper_bound(first_columns_.begin(), first_columns_.end(), start) -
+          first_columns_.begin() - 1);
+    for (int64_t column = start; column < start + context_; ++column, ++inputs, ++targets) {
+      int64_t at = column;
+      if (!first_columns_.empty()) {
+        document += column == first_columns_[document + 1];
+        at = begins_[document] + column - first_columns_[document];
+        batch.documents.push_back(static_cast<int32_t>(document - first));
+      }
       *inputs = token(at), *targets = token(at + 1);
+    }
   }
   return batch;
 }

@@ -14,7 +14,7 @@ YOTTA_INLINE double evaluate(Layers layers, std::span<const Microbatch> batches,
                              const LossOf& loss) {
   double sum = 0;
   int64_t tokens = 0;
-  for (const Microbatch& each : batches) tokens += each.inputs.numel();
+  for (const Microbatch& each : batches) tokens += counted_targets(each.targets);
   for (const Microbatch& each : batches) {
     Saved saved(BatchPosition{.positions = each.positions});
     sum += loss(forward(layers, each.inputs, saved), each.targets,

@@ -7,16 +7,21 @@ namespace yotta {
 
 namespace detail {
 
+YOTTA_INLINE void expect_targets(const char* operation, const Tensor& targets, int64_t V,
+                                 Where where) {
+  expect_dims(operation, "targets", targets, 1, "(N)", where);
+  expect_dtype(operation, "targets", targets, DType::i32, where);
+  for_each_id(targets, where, [&](int64_t n, int32_t t) {
+    if (t != no_target && (t < 0 || t >= V))
+      fail(where, "{}: target {} of token {} is outside the vocabulary of {}", operation, t, n, V);
+  });
+}
+
 inline void expect_logits(const char* operation, const Tensor& logits, const Tensor& targets,
                           Where where) {
   expect_dims(operation, "logits", logits, 2, "(N, V)", where);
   expect_shape(operation, "targets", targets, {logits.dim(0)}, where);
-  expect_dtype(operation, "targets", targets, DType::i32, where);
-  const int64_t V = logits.dim(1);
-  for_each_id(targets, where, [&](int64_t n, int32_t t) {
-    if (t < 0 || t >= V)
-      fail(where, "{}: target {} of token {} is outside the vocabulary of {}", operation, t, n, V);
-  });
+  expect_targets(operation, targets, logits.dim(1), where);
 }
 
 }  // namespace detail

@@ -22,6 +22,7 @@ inline void expect_positions(const char* operation, const Tensor& x, const Tenso
   expect_dims(operation, "positions", table, 2, "(T, C)", where);
   if (T <= 0 || x.dim(0) % T != 0)
     fail(where, "{}: {} rows are not whole sequences of {} tokens", operation, x.dim(0), T);
+  at.expect_packing(operation, x.dim(0), x.device() == Device::cuda, where);
   if (x.dim(1) != table.dim(1) || at.first < 0 || at.end(T) > table.dim(0))
     fail(where, "{}: x is {}, positions is {}; positions {} to {} are needed", operation,
          x.describe(), table.describe(), at.first, at.end(T));
@@ -117,8 +118,10 @@ YOTTA_INLINE void add_positions(Tensor& x, const Tensor& positions, int64_t T, c
   const Device device = x.device();
   if (device == Device::meta) return;
   visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
-    const detail::AddPosition<Number> body{
-        C, positions.address<Number>(device, where), {at, T}, x.address<Number>(device, where)};
+    const detail::AddPosition<Number> body{C,
+                                           positions.address<Number>(device, where),
+                                           {at, T, at.each()},
+                                           x.address<Number>(device, where)};
     run_rows<Number>("add_positions", device, N, C, body, where);
   });
 }
@@ -133,7 +136,7 @@ YOTTA_INLINE void positions_backward(const Tensor& dy, Tensor& dpositions, int64
   visit_activation(dy.dtype(), where, [&]<class Number>(Type<Number>) {
     Computed<Number>* const sums = dpositions.address<Computed<Number>>(device, where);
     const detail::AddRows<Number, detail::RowOfPosition> body{
-        N, C, dy.address<Number>(device, where), {at, T}, sums};
+        N, C, dy.address<Number>(device, where), {at, T, at.each()}, sums};
     detail::add_rows("positions_backward", device, body, where);
   });
 }

@@ -30,6 +30,7 @@ YOTTA_INLINE void TransformerConfig::check(Where where) const {
   if (dialect == Dialect::gpt2 && kv_heads != heads)
     fail(where, "GPT-2 has a key/value head for each of its {} heads, not {}", heads, kv_heads);
   check_numbers(where);
+  check_mask(where);
   check_mixture(where);
   if (dtype != DType::f32 && dtype != DType::f64 && dtype != DType::bf16)
     fail(where, "a transformer's parameters are f32, f64 or bf16, not {}", yotta::name(dtype));
@@ -60,6 +61,30 @@ YOTTA_INLINE void TransformerConfig::check_numbers(Where where) const {
       (attention_dropout > 0 && attention != AttentionKind::plain))
     fail(where, "attention dropout {} must be 0, or below 1 with plain attention",
          attention_dropout);
+}
+
+YOTTA_INLINE void TransformerConfig::check_mask(Where where) const {
+  if (attention != AttentionKind::flex && mask != MaskOptions{})
+    fail(where, "a mask other than the causal one needs flex attention, not {}",
+         yotta::name(attention));
+  if (mask.window < 0 || mask.window > context)
+    fail(where, "a window of {} tokens: it has 1 or more, and {} at most, as the context has",
+         mask.window, context);
+  if (mask.prefix < 0 || mask.prefix > context)
+    fail(where,
+         "a prefix of {} tokens in a context of {}: it has 1 or more, and the context at most, and "
+         "nothing is left to be predicted after a prefix that is longer",
+         mask.prefix, context);
+  if (mask.alibi && dialect == Dialect::gpt2)
+    fail(where,
+         "ALiBi stands in the place of positions, and GPT-2's dialect has learned ones; take the "
+         "dialect llama, whose rope it replaces");
+  if (mask.alibi && mask.prefix > 0)
+    fail(where,
+         "ALiBi counts how far back a key is, and a prefix shows keys that are ahead: take one");
+  if (mask.prefix > 0 && mixture.experts > 0)
+    fail(where,
+         "a prefix has no targets, and a mixture's balance counts all tokens: take one of them");
 }
 
 YOTTA_INLINE void TransformerConfig::check_mixture(Where where) const {

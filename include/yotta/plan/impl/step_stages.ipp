@@ -24,7 +24,8 @@ YOTTA_INLINE std::string why_no_estimate(const DescribedStep& step) {
   if (o.schedule == PipelineKind::automatic) return "schedules that are searched for";
   if (o.zero.stage == 2) return "ZeRO-2";
   if (o.naive_gradients) return "one all_reduce for each gradient";
-  if (step.config.attention == AttentionKind::plain) return "plain attention";
+  if (step.config.attention != AttentionKind::blockwise)
+    return std::string(name(step.config.attention)) + " attention";
   if (step.config.dropout > 0) return "dropout";
   if (o.checkpoint.what == Recompute::pointwise) return "pointwise recomputation";
   if (o.checkpoint.what == Recompute::revolve || o.checkpoint.every != 1)
