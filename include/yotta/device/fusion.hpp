@@ -250,6 +250,12 @@ inline double bytes_moved(const Graph& graph, const std::vector<Kernel>& kernels
 // optimizer's step on a hundred parameters is a hundred kernels and one launch (PyTorch: foreach).
 using Launch = std::vector<Kernel>;
 
+inline std::vector<Launch> one_launch_each(const std::vector<Kernel>& kernels) {
+  std::vector<Launch> launches;
+  for (const Kernel& kernel : kernels) launches.push_back({kernel});
+  return launches;
+}
+
 inline std::vector<Launch> foreach (const Graph& graph, const std::vector<Kernel>& kernels) {
   std::vector<Launch> launches;
   for (const Kernel& kernel : kernels) {
