@@ -8,6 +8,9 @@
 //
 // PyTorch is looked for as --python PROGRAM, else python3 on the PATH. Without it that column is
 // left out, and the program says so.
+//
+// --device gpu runs the same chains as CUDA on the first GPU instead, through NVRTC, and compares
+// their results with the CPU's.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -18,7 +21,10 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "yotta/core/compare.hpp"
 #include "yotta/core/cpu/measure.hpp"
+#include "yotta/device/compile/gpu_program.hpp"
+#include "yotta/device/compile/nvrtc.hpp"
 #include "yotta/device/fused_program.hpp"
 
 namespace {
@@ -27,7 +33,7 @@ using namespace yotta;
 using bench::Json;
 
 struct Options {
-  std::string json, python = "python3";
+  std::string json, python = "python3", device = "cpu";
   int threads = 2, rounds = 3;
   int64_t rows = 4096, columns = 4096;
   int milliseconds = 1000;
@@ -144,6 +150,51 @@ std::vector<Tensor> arguments(const Options& options, size_t chain) {
   return in;
 }
 
+// One operation a kernel, and fused, on the first GPU.
+int run_on_gpu(const Options& options) {
+  for (const std::string& missing : {why_no_gpu(), why_no_nvrtc()})
+    if (!missing.empty()) {
+      fmt::print("not run: {}\n", missing);
+      return 77;
+    }
+  fmt::print("{}\n", gpu_chip().name);
+  console::Table table(
+      {"chain", "one by one, ms", "fused, ms", "times", "bytes", "times/bytes", "fused, GB/s"});
+  Json report = {{"gpu", gpu_chip().name}, {"chains", Json::array()}};
+  for (size_t c = 0; c < std::size(chains); ++c) {
+    const std::vector<Tensor> in = arguments(options, c);
+    const Graph graph = merge_equal(capture_list(chains[c].function, in));
+    std::vector<double> seconds, bytes;
+    for (const Owners& owner : {one_kernel_each(graph), fuse(graph)}) {
+      const std::vector<Kernel> all = kernels(graph, owner);
+      const GpuProgram program(graph, one_launch_each(all));
+      const std::vector<Tensor> got = program(in), expected = run(graph, in);
+      for (size_t i = 0; i < got.size(); ++i) {
+        const Verdict verdict = compare(got[i], expected[i], 1e-5);
+        if (!verdict) {
+          fmt::print("{}: {}\n", chains[c].name, verdict.text);
+          return 1;
+        }
+      }
+      seconds.push_back(1e9);
+      for (int round = 0; round < options.rounds; ++round)
+        seconds.back() = std::min(seconds.back(), program.seconds(20));
+      bytes.push_back(bytes_moved(graph, all));
+    }
+    const double times = seconds[0] / seconds[1], ratio = bytes[0] / bytes[1];
+    table.row({chains[c].name, fmt::format("{:.3f}", 1e3 * seconds[0]),
+               fmt::format("{:.3f}", 1e3 * seconds[1]), fmt::format("{:.2f}", times),
+               fmt::format("{:.2f}", ratio), fmt::format("{:.2f}", times / ratio),
+               fmt::format("{:.0f}", bytes[1] / seconds[1] / 1e9)});
+    report["chains"].push_back({{"chain", chains[c].name},
+                                {"apart_seconds", seconds[0]},
+                                {"fused_seconds", seconds[1]},
+                                {"bytes_ratio", ratio}});
+  }
+  fmt::print("{}", table.text());
+  return options.json.empty() ? 0 : bench::write_json(options.json, report);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,8 +207,10 @@ int main(int argc, char** argv) {
   app.add_option("--milliseconds", options.milliseconds, "for a measurement")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--python", options.python, "a Python with PyTorch");
+  app.add_option("--device", options.device, "cpu or gpu")->check(CLI::IsMember({"cpu", "gpu"}));
   app.add_option("--json", options.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);
+  if (options.device == "gpu") return run_on_gpu(options);
   context().threads = options.threads;
   constexpr size_t count = std::size(chains);
   std::vector<Times> ours(count), torch(count);

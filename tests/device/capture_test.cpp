@@ -89,6 +89,52 @@ TEST_CASE("what tracing cannot see is refused, with its line") {
   says(outside, "pass it as an argument");
 }
 
+TEST_CASE("an array lives no longer than its capture, and in no other") {
+  const Tensor x = uniform("x", {4, 4});
+  Array kept(0.0);
+  capture(
+      [&](const Array& a) {
+        kept = a * 2;
+        return a + 1;
+      },
+      x);
+  const char* ended = "when its capture has ended";
+  CHECK(message_of([&] { kept + 1; }).find(ended) != std::string::npos);
+  CHECK(message_of([&] { capture([&](const Array& a) { return a + kept; }, x); }).find(ended) !=
+        std::string::npos);
+  const std::string nested = message_of([&] {
+    capture(
+        [&](const Array& a) {
+          capture([&](const Array& b) { return b + a; }, x);
+          return a;
+        },
+        x);
+  });
+  CHECK(nested.find("an array of one captured function is used inside of another") !=
+        std::string::npos);
+}
+
+TEST_CASE("arrays without numbers, and chances that are none, are refused") {
+  CHECK(message_of([] {
+          Array(Tensor::zeros({0, 4})).size();
+        }).find("a tensor (0, 4)") != std::string::npos);
+  CHECK(message_of([] {
+          capture(softmax, Tensor::zeros({4, 0}));
+        }).find("a tensor (4, 0)") != std::string::npos);
+  CHECK(message_of([] { Array(Tensor()).size(); }).find("undefined") != std::string::npos);
+  const Array x(uniform("x", {2, 2}));
+  for (const double p : {1.0, -0.1, std::nan("")})
+    CHECK(message_of([&] { keep_mask(x, p, 1, "drop"); }).find("keep_mask: p = ") !=
+          std::string::npos);
+}
+
+TEST_CASE("a branch on many numbers is no branch") {
+  const Array x(uniform("x", {3, 2}));
+  CHECK(message_of([&] {
+          static_cast<void>(static_cast<bool>(row_max(x) < 2));
+        }).find("an array of (3, 1) is no single number") != std::string::npos);
+}
+
 TEST_CASE("a branch on numbers that are there is followed") {
   const Array x(uniform("x", {1, 1}));
   CHECK(static_cast<bool>(x < 2));

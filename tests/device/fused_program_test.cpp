@@ -1,5 +1,7 @@
 #include "yotta/device/fused_program.hpp"
 
+#include <random>
+
 #include "device/fusion_examples.hpp"
 #include "support/not_run.hpp"
 
@@ -36,7 +38,86 @@ std::vector<Tensor> at_once(const std::vector<Tensor>& in) {
   return out;
 }
 
+// A random function of arrays (R, C), (1, C), (R, 1) and (1, 1), whose results stay small.
+struct RandomFunction {
+  unsigned seed;
+
+  std::vector<Array> operator()(const std::vector<Array>& in) const {
+    std::mt19937 random(seed);
+    const auto below = [&](size_t n) { return random() % n; };
+    std::vector<Array> values = in;
+    for (size_t i = 0, count = 3 + below(14); i < count; ++i) {
+      const Array a = values[below(values.size())], b = values[below(values.size())];
+      values.push_back(one(below(12), a, b, in[below(4)]));
+    }
+    std::vector<Array> out;
+    for (size_t i = 0, count = 1 + below(3); i < count; ++i)
+      out.push_back(values[values.size() - 1 - below(4)]);
+    return out;
+  }
+
+ private:
+  static Array one(size_t which, const Array& a, const Array& b, const Array& argument) {
+    switch (which) {
+      case 0: return a + b;
+      case 1: return a - b * 0.5;
+      case 2: return a * b;
+      case 3: return a / (b * b + 1.0);
+      case 4: return larger(a, b);
+      case 5: return choose(argument < 0.1, a, b);
+      case 6: return exp(a * a * -0.5);
+      case 7: return row_sum(a) / static_cast<double>(a.size().columns);
+      case 8: return row_max(a);
+      case 9: return column_sum(a) / static_cast<double>(a.size().rows);
+      case 10: return row_index(a) * 0.1 + column_index(b);
+      default: return keep_mask(a, 0.4, 3, "drop");
+    }
+  }
+};
+
+void check_random_function(unsigned seed, RunBy run_by) {
+  CAPTURE(seed);
+  const int64_t rows[] = {1, 2, 5, 17}, columns[] = {1, 5, 17, 48, 5000};
+  const int64_t R = rows[seed % 4], C = columns[seed / 4 % 5];
+  const auto input = [](const char* name, int64_t r, int64_t c) {
+    return uniform(name, {r, c}, DType::f64);
+  };
+  const std::vector<Tensor> in = {input("x", R, C), input("b", 1, C), input("m", R, 1),
+                                  input("s", 1, 1)};
+  const Graph graph = capture_list(RandomFunction{seed}, in);
+  const std::vector<Tensor> expected = run(graph, in);
+  const std::vector<Tensor> got = FusedProgram(graph, {.run_by = run_by})(in);
+  for (size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], 1e-10);
+}
+
 }  // namespace
+
+TEST_CASE("random functions: fused is what one operation at a time gives") {
+  for (unsigned seed = 0; seed < (long_form() ? 3000 : 300); ++seed)
+    check_random_function(seed, RunBy::interpreter);
+  if (compiler_here().compiler.empty()) YOTTA_NOT_RUN("no C++ compiler is installed");
+  for (const unsigned seed : {10, 32, 42, 64}) check_random_function(seed, RunBy::compiler);
+}
+TEST_CASE("random functions, compiled" * doctest::test_suite("long")) {
+  if (compiler_here().compiler.empty()) YOTTA_NOT_RUN("no C++ compiler is installed");
+  for (unsigned seed = 0; seed < 100; ++seed) check_random_function(seed, RunBy::compiler);
+}
+
+TEST_CASE("constants that are no ordinary numbers, and an array of no dims") {
+  const Tensor x = uniform("x", {2, 3}), one = Tensor::full({}, 1);
+  const Graph graph = capture_list(
+      [](const std::vector<Array>& in) {
+        return std::vector<Array>{in[0] * 0.0 + in[0] * std::nan(""), in[1] * HUGE_VAL,
+                                  1.0 / (in[1] * -0.0) + in[1] / (in[1] * 0.0)};
+      },
+      {x, one});
+  for (const RunBy by : {RunBy::interpreter, RunBy::compiler}) {
+    const std::vector<Tensor> got = FusedProgram(graph, {.run_by = by})({x, one});
+    CHECK(std::isnan(got[0].item({1, 2})));
+    CHECK(got[1].item({0, 0}) == HUGE_VAL);
+    CHECK(std::isnan(got[2].item({0, 0})));  // -inf + inf: 0 and -0 are two constants
+  }
+}
 
 TEST_CASE("compiled, interpreted or one by one, with and without reuse: the same numbers") {
   const std::vector<Tensor> in = net_input(33);
@@ -113,4 +194,17 @@ TEST_CASE("a function is captured once for each size") {
   for (const int64_t rows : {4, 8, 4, 8})
     check_close(f(net_input(rows))[0], at_once(net_input(rows))[0]);
   CHECK(f.programs().size() == 2);
+}
+
+TEST_CASE("what all tasks of a row read is not written over by one of them") {
+  const Tensor x = uniform("x", {3, 20000}), v = uniform("v", {20000, 1});
+  const Graph graph = capture_list(
+      [](const std::vector<Array>& in) {
+        const Array t = matmul(in[0], in[1]) * 2 + 1;  // a number a row; the product is read once
+        return std::vector<Array>{in[0] * t, t};
+      },
+      {x, v});
+  const FusedProgram program(graph, {.run_by = RunBy::interpreter});
+  CHECK(program.allocations() == 3);
+  check_close(program({x, v})[0], run(graph, {x, v})[0], 1e-5);
 }

@@ -23,12 +23,6 @@ std::string text(const Graph& graph, const std::vector<Line>& lines) {
   return all;
 }
 
-std::vector<Launch> one_by_one(const std::vector<Kernel>& kernels) {
-  std::vector<Launch> launches;
-  for (const Kernel& kernel : kernels) launches.push_back({kernel});
-  return launches;
-}
-
 }  // namespace
 
 TEST_CASE("softmax: three loops, and one load of its input") {
@@ -77,7 +71,7 @@ TEST_CASE("a result takes the memory of what nobody reads any more") {
   const Tensor x = uniform("x", {8, 8});
   const auto reused = [](const Graph& graph) {
     const std::vector<Kernel> all = kernels(graph, fuse(graph));
-    const ByNode<int> memory = reuse_memory(graph, one_by_one(all));
+    const ByNode<int> memory = reuse_memory(graph, one_launch_each(all));
     int count = 0;
     for (size_t n = 0; n < memory.size(); ++n)
       count += memory[static_cast<int>(n)] != static_cast<int>(n);
@@ -116,7 +110,7 @@ TEST_CASE("a value is not written over what a later loop has yet to load") {
       },
       {x});
   const std::vector<Kernel> all = kernels(graph, fuse(graph));
-  const ByNode<int> memory = reuse_memory(graph, one_by_one(all));
+  const ByNode<int> memory = reuse_memory(graph, one_launch_each(all));
   const int e = graph.outputs[0], scaled = graph.outputs[1];
   CHECK(memory[e] != 2);  // q's
   CHECK(memory[scaled] == 2);
@@ -136,6 +130,6 @@ TEST_CASE("a value is not written over what another kernel of the launch reads")
     const ByNode<int> memory = reuse_memory(graph, launches);
     return std::count(memory.begin(), memory.end(), 1) - 1;  // besides the product itself
   };
-  CHECK(taken(one_by_one(all)) == 1);
+  CHECK(taken(one_launch_each(all)) == 1);
   CHECK(taken(foreach (graph, all)) == 0);
 }

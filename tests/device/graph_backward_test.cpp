@@ -132,3 +132,13 @@ TEST_CASE("two halves compute what the joint graph computes, whatever is kept") 
   }
   CHECK(moved[1] < moved[0]);
 }
+
+TEST_CASE("a sum's gradient needs nothing of what was added up") {
+  const Tensor x = Tensor::full({2, 3}, -HUGE_VAL), dy = uniform("dy", {2, 1});
+  const Graph graph = capture([](const Array& a) { return row_sum(a); }, x);
+  const Joint joint = backward(graph, graph.outputs[0], graph.inputs());
+  CHECK(keep_least(joint).empty());
+  const Tensor dx = run(joint.graph, {x, dy})[1];
+  for (int64_t r = 0; r < 2; ++r)
+    for (int64_t c = 0; c < 3; ++c) CHECK(dx.item({r, c}) == dy.item({r, 0}));
+}

@@ -9,10 +9,7 @@ TEST_CASE("joined and compiled, every cell shows what the file shows") {
   if (!have("clang++-19")) YOTTA_NOT_RUN(how_to_install);
   std::vector<CodeCell> cells = read_code_cells(notebook_path());
   std::erase_if(cells, [](const CodeCell& cell) { return cell.needs_programs; });
-  const std::string topic = std::filesystem::path(notebook_path()).stem();
-  if (YOTTA_ASAN && topic == "05_fusion")
-    YOTTA_NOT_RUN("clang 19 itself crashes on these cells under its sanitizers");
-  NotebookTools tools = notebook_tools(topic);
+  NotebookTools tools = notebook_tools(std::filesystem::path(notebook_path()).stem());
   tools.flags.insert(tools.flags.end(), {"-Wall", "-Wextra", "-Werror"});
   if (YOTTA_ASAN)
     tools.flags.insert(tools.flags.end(),

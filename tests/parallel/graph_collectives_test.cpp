@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "support/message_of.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/device/graph_backward.hpp"
 
 using namespace yotta;
+using yotta_test::message_of;
 
 namespace {
 
@@ -30,19 +32,20 @@ Graph training_step() {
         return std::vector<Array>{y};
       },
       examples);
-  Graph graph = backward(forward, forward.outputs[0], {1, 2, 3}).graph;
+  const auto graph =
+      std::make_shared<Graph>(backward(forward, forward.outputs[0], {1, 2, 3}).graph);
   // In the order in which backward makes them: the last layer's first.
-  std::vector<int> gradients(graph.outputs.begin() + 1, graph.outputs.end());
+  std::vector<int> gradients(graph->outputs.begin() + 1, graph->outputs.end());
   std::vector<int> order = {2, 1, 0};
-  graph.outputs.clear();
+  graph->outputs.clear();
   std::vector<Array> reduced(3, Array(0.0));
   for (const int layer : order)
     reduced[static_cast<size_t>(layer)] =
         all_reduce(Array(graph, gradients[static_cast<size_t>(layer)]));
   for (const int layer : order)
-    graph.outputs.push_back(
+    graph->outputs.push_back(
         (Array(graph, layer + 1) - reduced[static_cast<size_t>(layer)] * 0.01).node());
-  return graph;
+  return *graph;
 }
 
 struct Outcome {
@@ -128,4 +131,45 @@ TEST_CASE("every schedule gives the same bits, with fewer messages and the same 
       CHECK(3 * got.messages == count(schedule, Act::start) * expected.messages);
     }
   }
+}
+
+TEST_CASE("an all_reduce of an argument, and one of another's result, start too") {
+  const Tensor example = Tensor::zeros({2, 2});
+  const Graph graph =
+      capture([](const Array& a) { return all_reduce(all_reduce(a)) + a; }, example);
+  for (const GraphSchedule& schedule :
+       {as_written(graph), overlapped(graph), bucketed(graph, overlapped(graph), 1e6)}) {
+    CHECK(count(schedule, Act::start) == 2);
+    run_ranks(2, [&](Communicator& world) {
+      const Tensor x = Tensor::full({2, 2}, world.rank() + 1.0);
+      CHECK(run_on_ranks(graph, schedule, {x}, world)[0].item({1, 1}) == 6 + world.rank() + 1);
+    });
+  }
+}
+
+TEST_CASE("a schedule that reads what is not there is refused") {
+  const Graph graph = training_step();
+  const GraphSchedule late = bucketed(graph, overlapped(graph), 300);
+  const auto message = [&](GraphSchedule schedule) {
+    return message_of([&] { check_schedule(graph, schedule); });
+  };
+  CHECK(message(late) == "nothing was thrown");
+  const auto at = [&](Act act) {
+    return std::find_if(late.begin(), late.end(),
+                        [&](const Action& each) { return each.act == act; }) -
+           late.begin();
+  };
+  GraphSchedule wrong = late;
+  wrong.erase(wrong.begin() + at(Act::wait));
+  CHECK(message(wrong).find("before what it reads is there: a wait too late?") !=
+        std::string::npos);
+  wrong = late;
+  wrong.erase(wrong.begin() + at(Act::start));
+  CHECK(message(wrong).find("that it has not started") != std::string::npos);
+  wrong = late;
+  wrong.pop_back();
+  CHECK(message(wrong).find("was never computed") != std::string::npos);
+  wrong = late;
+  wrong[static_cast<size_t>(at(Act::start))].act = Act::run;
+  CHECK(message(wrong).find("starts and waits for all_reduces") != std::string::npos);
 }

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -33,10 +34,13 @@
 
 namespace yotta {
 
-// Of a tensor taken as a matrix.
+// Of a tensor taken as a matrix. Errors: it has no numbers.
 inline Size size_of(const Tensor& x) {
+  if (!x.defined() || x.numel() == 0)
+    fail(Where::current(), "an array has numbers; got a tensor {}",
+         x.defined() ? str(x.shape()) : "that is undefined");
   const int64_t columns = x.ndim() == 0 ? 1 : x.dim(-1);
-  return {columns == 0 ? 0 : x.numel() / columns, columns};
+  return {x.numel() / columns, columns};
 }
 
 // What running node n alone costs: it reads each operand once and writes its result. Numbers come
@@ -58,15 +62,17 @@ class Array {
   explicit Array(Tensor numbers) : numbers_(std::move(numbers)) {}
   // A number of the program. In a graph it is a constant.
   Array(double number) : number_(number) {}
-  // Without numbers: node n of a graph that is being captured.
-  Array(Graph& graph, int n) : graph_(&graph), node_(n) {}
+  // Without numbers: node n of a graph that is being captured. The graph is not the array's: an
+  // array that is kept for longer than its capture is of no use, and says so.
+  Array(const std::shared_ptr<Graph>& graph, int n) : graph_(graph), node_(n) {}
 
   Size size() const {
-    if (graph_ != nullptr) return graph_->node(node_).size;
+    if (is_captured()) return graph()->node(node_).size;
     return number_ ? Size{} : size_of(numbers_);
   }
   int node() const { return node_; }
-  bool is_captured() const { return graph_ != nullptr; }
+  bool is_captured() const { return node_ >= 0; }
+  bool is_made() const { return is_captured() && yotta::is_made(graph()->node(node_).op); }
 
   // The result. Errors: there is none while a graph is being captured.
   const Tensor& tensor(Where where = Where::current()) const {
@@ -75,12 +81,16 @@ class Array {
   }
   double item(Where where = Where::current()) const {
     expect_numbers("reading a number", where);
-    return number_ ? *number_ : numbers_.reshape({-1}).item({0}, where);
+    if (number_) return *number_;
+    if (numbers_.numel() != 1)
+      fail(where, "an array of {} is no single number: reduce it first, as in row_max(x)",
+           str(size()));
+    return numbers_.reshape({-1}).item({0}, where);
   }
-  // For `if (loss < 3)`.
+  // For `if (loss < 3)`. Errors: it has more than one number.
   explicit operator bool() const {
-    if (graph_ != nullptr)
-      expect_numbers("a branch on a value that is computed here", graph_->node(node_).where);
+    if (is_captured())
+      expect_numbers("a branch on a value that is computed here", graph()->node(node_).where);
     return item() != 0;
   }
 
@@ -94,20 +104,31 @@ class Array {
 
  private:
   friend Array apply(Node node, const std::vector<Array>& in);
-  friend Array record(Graph& graph, Node node, const std::vector<Array>& in);
+  friend Array record(const std::shared_ptr<Graph>& graph, Node node, const std::vector<Array>& in);
   friend Array run_at_once(Node node, const std::vector<Array>& in);
   void expect_numbers(const char* what, Where where) const {
-    if (graph_ != nullptr)
+    if (is_captured())
       fail(where,
            "{} cannot be captured: while a graph is made there are no numbers. Keep it out of the "
            "captured function (end the graph before it and capture what follows as a second one), "
            "or write it with choose(condition, a, b)",
            what);
   }
-  // This value as a node of `graph`.
-  int in_graph(Graph& graph, Where where) const {
-    if (graph_ == &graph) return node_;
-    if (number_) return graph.add({.op = Op::number, .number = *number_, .where = where});
+  std::shared_ptr<Graph> graph(Where where = Where::current()) const {
+    if (graph_.expired())
+      fail(where,
+           "an array of a captured function is used when its capture has ended: it never had "
+           "numbers. Return it from the function, and run the graph");
+    return graph_.lock();
+  }
+  // This value as a node of `its`.
+  int in_graph(const std::shared_ptr<Graph>& its, Where where) const {
+    if (is_captured() && graph(where) == its) return node_;
+    if (number_) return its->add({.op = Op::number, .number = *number_, .where = where});
+    if (is_captured())
+      fail(where,
+           "an array of one captured function is used inside of another: capture one function "
+           "that calls both");
     fail(where,
          "an array with numbers of its own is used inside of a captured function: pass it as "
          "an argument, else its numbers of today would become a part of the graph");
@@ -115,7 +136,7 @@ class Array {
 
   Tensor numbers_;
   std::optional<double> number_;
-  Graph* graph_ = nullptr;
+  std::weak_ptr<Graph> graph_;
   int node_ = -1;
 };
 
@@ -127,7 +148,7 @@ struct Array::Operand {
 };
 
 // ---- one operation: a node if a graph is being captured, else it runs at once ----
-inline Array record(Graph& graph, Node node, const std::vector<Array>& in) {
+inline Array record(const std::shared_ptr<Graph>& graph, Node node, const std::vector<Array>& in) {
   std::vector<Size> sizes;
   for (const Array& each : in) {
     node.in.push_back(each.in_graph(graph, node.where));
@@ -137,35 +158,35 @@ inline Array record(Graph& graph, Node node, const std::vector<Array>& in) {
     node.in.clear();  // only the size of x counts
   else
     node.size = result_size(node.op, sizes, node.where);
-  return Array(graph, graph.add(std::move(node)));
+  return Array(graph, graph->add(std::move(node)));
 }
 
 inline Array run_at_once(Node node, const std::vector<Array>& in) {
-  Graph now;  // of this operation alone
+  const auto now = std::make_shared<Graph>();  // of this operation alone
   for (const Array& each : in)
-    if (each.numbers_.defined()) now.dtype = each.numbers_.dtype();
+    if (each.numbers_.defined()) now->dtype = each.numbers_.dtype();
   std::vector<Array> nodes;
   std::vector<Tensor> numbers;
   for (const Array& each : in) {
     Array same = each;  // x * x reads x once
     for (size_t i = 0; i < nodes.size(); ++i)
       if (each.numbers_.defined() && in[i].numbers_.raw() == each.numbers_.raw()) same = nodes[i];
-    if (same.graph_ == nullptr && !each.number_)
-      same = Array(now, now.add({.op = Op::input, .size = each.size()}));
+    if (!same.is_captured() && !each.number_)
+      same = Array(now, now->add({.op = Op::input, .size = each.size()}));
     nodes.push_back(same);
-    numbers.push_back(each.number_ ? Tensor::full({1, 1}, *each.number_, now.dtype)
+    numbers.push_back(each.number_ ? Tensor::full({1, 1}, *each.number_, now->dtype)
                                    : each.numbers_);
   }
   const Array made = record(now, std::move(node), nodes);
-  const Node& done = now.node(made.node());
-  charge(eager_cost(now, made.node()));
+  const Node& done = now->node(made.node());
+  charge(eager_cost(*now, made.node()));
   if (is_made(done.op)) numbers.clear();
-  return Array(run_node(done, now.dtype, numbers, done.where));
+  return Array(run_node(done, now->dtype, numbers, done.where));
 }
 
 inline Array apply(Node node, const std::vector<Array>& in) {
   for (const Array& each : in)
-    if (each.graph_ != nullptr) return record(*each.graph_, std::move(node), in);
+    if (each.is_captured()) return record(each.graph(node.where), std::move(node), in);
   return run_at_once(std::move(node), in);
 }
 
@@ -230,6 +251,7 @@ inline Array column_index(const Array& x, Where where = Where::current()) {
 // Random(seed, name), from index 0.
 inline Array keep_mask(const Array& x, double p, uint64_t seed, std::string name,
                        Where where = Where::current()) {
+  if (!(p >= 0 && p < 1)) fail(where, "keep_mask: p = {}; it is 0 or more, and below 1", p);
   return apply({.op = Op::keep,
                 .size = x.size(),
                 .number = p,
@@ -240,28 +262,31 @@ inline Array keep_mask(const Array& x, double p, uint64_t seed, std::string name
 }
 
 // ---- capture ----
+// The node of a result. What is made from nothing gets a 0 added, so that a kernel computes it.
+inline int as_result(const Array& x) { return x.is_made() ? (x + 0.0).node() : x.node(); }
+
 // The graph of f, a function from arrays to arrays.
 template <class F>
 Graph capture_list(F&& f, const std::vector<Tensor>& examples, Where where = Where::current()) {
-  Graph graph;
+  const auto graph = std::make_shared<Graph>();
   if (examples.empty()) fail(where, "capture: a function without arguments has no sizes to go by");
-  graph.dtype = examples[0].dtype();
+  graph->dtype = examples[0].dtype();
   std::vector<Array> arguments;
   for (const Tensor& each : examples) {
-    if (each.dtype() != graph.dtype)
-      fail(where, "capture: all arguments have one type; got {} and {}", name(graph.dtype),
+    if (each.dtype() != graph->dtype)
+      fail(where, "capture: all arguments have one type; got {} and {}", name(graph->dtype),
            name(each.dtype()));
-    const int n = graph.add({.op = Op::input,
-                             .size = size_of(each),
-                             .name = fmt::format("x{}", arguments.size()),
-                             .where = where});
+    const int n = graph->add({.op = Op::input,
+                              .size = size_of(each),
+                              .name = fmt::format("x{}", arguments.size()),
+                              .where = where});
     arguments.push_back(Array(graph, n));
   }
   for (const Array& each : f(arguments)) {
     if (!each.is_captured()) fail(where, "capture: a result does not depend on the arguments");
-    graph.outputs.push_back(each.node());
+    graph->outputs.push_back(as_result(each));
   }
-  return graph;
+  return std::move(*graph);
 }
 
 // capture(f, x, b): the same for a function of so many arrays, with one result.

@@ -31,10 +31,8 @@ class FusedProgram {
  public:
   explicit FusedProgram(const Graph& graph, FusionOptions options = {})
       : graph_(merge_equal(graph)),
-        kernels_(kernels(graph_, options.fuse ? fuse(graph_) : one_kernel_each(graph_))) {
-    if (options.one_launch) launches_ = foreach (graph_, kernels_);
-    if (!options.one_launch)
-      for (const Kernel& kernel : kernels_) launches_.push_back({kernel});
+        kernels_(kernels(graph_, options.fuse ? fuse(graph_) : one_kernel_each(graph_))),
+        launches_(options.one_launch ? foreach (graph_, kernels_) : one_launch_each(kernels_)) {
     memory_ = reuse_memory(graph_, options.reuse ? launches_ : std::vector<Launch>{});
     for (const Launch& launch : launches_)
       code_.push_back(KernelCode(graph_, launch, options.run_by == RunBy::compiler));

@@ -30,6 +30,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <tuple>
 
@@ -61,13 +62,19 @@ inline Graph remove_dead(const Graph& graph) {
 inline Graph merge_equal(const Graph& graph) {
   Graph result{{}, {}, graph.dtype};
   ByNode<int> moved(graph);
-  using Key = std::tuple<Op, std::vector<int>, int64_t, int64_t, double, uint64_t, std::string>;
+  // By the bits of its number: 0 and -0 are two, and NaN is one.
+  using Key = std::tuple<Op, std::vector<int>, int64_t, int64_t, uint64_t, uint64_t, std::string>;
   std::map<Key, int> known;
   for (int n = 0; n < graph.size(); ++n) {
     Node node = graph.node(n);
     for (int& i : node.in) i = moved[i];
-    const Key key = {node.op,     node.in,   node.size.rows, node.size.columns,
-                     node.number, node.seed, node.name};
+    const Key key = {node.op,
+                     node.in,
+                     node.size.rows,
+                     node.size.columns,
+                     std::bit_cast<uint64_t>(node.number),
+                     node.seed,
+                     node.name};
     const auto found = known.find(key);
     const bool is_new = found == known.end() || node.op == Op::input;
     moved[n] = is_new ? result.add(node) : found->second;
@@ -249,6 +256,12 @@ inline double bytes_moved(const Graph& graph, const std::vector<Kernel>& kernels
 // Kernels that do not need each other: one launch, whose blocks are shared out among them. An
 // optimizer's step on a hundred parameters is a hundred kernels and one launch (PyTorch: foreach).
 using Launch = std::vector<Kernel>;
+
+inline std::vector<Launch> one_launch_each(const std::vector<Kernel>& kernels) {
+  std::vector<Launch> launches;
+  for (const Kernel& kernel : kernels) launches.push_back({kernel});
+  return launches;
+}
 
 inline std::vector<Launch> foreach (const Graph& graph, const std::vector<Kernel>& kernels) {
   std::vector<Launch> launches;

@@ -194,11 +194,15 @@ inline ByNode<int> reuse_memory(const Graph& graph, const std::vector<Launch>& l
   for (size_t l = 0; l < launches.size(); ++l)
     for (const Kernel& kernel : launches[l]) {
       if (stands_alone(graph.node(kernel.nodes.back()).op)) continue;
-      const std::vector<Line> lines = lines_of(graph, kernel, walk_of(graph, kernel));
+      const Walk walk = walk_of(graph, kernel);
+      const std::vector<Line> lines = lines_of(graph, kernel, walk);
       for (const int to : kernel.writes)
         for (const int from : kernel.reads) {
           const bool last = last_read[from] == static_cast<int>(l) && readers[from] == 1;
-          if (memory[to] != to || !last || !can_overwrite(graph, lines, from, to)) continue;
+          // All threads of a row read its one number, and one of them would store another.
+          const bool shared = walk.a_row[from];
+          if (memory[to] != to || !last || shared || !can_overwrite(graph, lines, from, to))
+            continue;
           memory[to] = memory[from];
           last_read[from] = kept;  // nobody else takes it
         }
@@ -243,6 +247,20 @@ inline std::string replaced(std::string text, const std::string& what, const std
   return text;
 }
 
+inline std::string number_text(double x) {
+  if (std::isnan(x)) return "infinity() - infinity()";
+  if (std::isinf(x)) return x > 0 ? "infinity()" : "-infinity()";
+  if (x == 0 && std::signbit(x)) return "-Real(0)";  // -0 would be an integer
+  return fmt::format("Real({:.17g})", x);
+}
+
+// Where row r and column c of a value are in it. A value may be smaller than the walk.
+inline std::string place(const Graph& graph, const Walk& walk, int n) {
+  const Size size = walk.flat && !walk.a_row[n] ? walk.space : graph.node(n).size;
+  if (walk.a_row[n]) return size.rows == 1 ? "0" : "r";
+  return size.rows == 1 ? "c" : fmt::format("r * {} + c", size.columns);
+}
+
 // The expression of a node, with v0, v1, ... for values.
 inline std::string expression(const Graph& graph, const Walk& walk, int n) {
   const Node& node = graph.node(n);
@@ -255,26 +273,16 @@ inline std::string expression(const Graph& graph, const Walk& walk, int n) {
         text, "$k",
         fmt::format("{}u, {}u, {}u, {}u, {}u", keep_threshold(node.number), node.seed & 0xffffffffu,
                     node.seed >> 32, stream & 0xffffffffu, stream >> 32));
-    text = replaced(text, "$c", fmt::format("{}", walk.space.columns));
   }
-  const double x = node.number;
-  const std::string number =
-      std::isinf(x) ? (x > 0 ? "infinity()" : "-infinity()") : fmt::format("Real({:.17g})", x);
-  return replaced(text, "$n", number);
-}
-
-// Where row r and column c of a value are in memory.
-inline std::string place(const Graph& graph, const Walk& walk, int n) {
-  const Size size = walk.flat && !walk.a_row[n] ? walk.space : graph.node(n).size;
-  const bool a_row = walk.a_row[n];
-  if (size.rows == 1) return a_row ? "" : " + c";
-  return a_row ? " + r" : fmt::format(" + r * {} + c", size.columns);
+  text = replaced(replaced(text, "$p", place(graph, walk, n)), "$n", number_text(node.number));
+  const bool counts = node.op == Op::column || node.op == Op::keep;  // another number in each lane
+  return counts && walk.a_row[n] ? "spread(first(" + text + "))" : text;
 }
 
 inline std::string print_line(const Graph& graph, const Walk& walk, const KernelLanguage& language,
                               const Line& line, const std::map<int, std::string>& memory) {
   const int n = line.node;
-  const auto pointer = [&] { return memory.at(n) + place(graph, walk, n); };
+  const auto pointer = [&] { return memory.at(n) + " + " + place(graph, walk, n); };
   if (line.step == LineStep::loop) {
     const bool whole = walk.space.columns % 16 == 0;  // no vector hangs over the end
     return fmt::format("{}\n    const long count = {};", language.loop,

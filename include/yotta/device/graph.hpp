@@ -54,7 +54,8 @@ enum class Op : uint8_t {
 };
 
 // What is to know of an operation. `text` is its expression in C++ and in CUDA, where $0, $1 and $2
-// are its operands; of a reduction it is what joins two partial results.
+// are its operands, and $p is the place in its own value; of a reduction it is what joins two
+// partial results.
 struct OpInfo {
   const char* name;
   int inputs;
@@ -63,9 +64,9 @@ struct OpInfo {
 };
 inline constexpr std::array<OpInfo, 21> op_infos = {{{"input", 0, 0, ""},
                                                      {"number", 0, 0, "spread($n)"},
-                                                     {"row", 0, 0, "spread(r)"},
-                                                     {"column", 0, 0, "count_from(c)"},
-                                                     {"keep", 0, 0, "keep(r * $c + c, $k)"},
+                                                     {"row", 0, 0, "spread($p)"},
+                                                     {"column", 0, 0, "count_from($p)"},
+                                                     {"keep", 0, 0, "keep($p, $k)"},
                                                      {"add", 2, 1, "$0 + $1"},
                                                      {"subtract", 2, 1, "$0 - $1"},
                                                      {"multiply", 2, 1, "$0 * $1"},

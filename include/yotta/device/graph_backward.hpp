@@ -31,6 +31,9 @@
 namespace yotta {
 
 // ---- the rules ----
+// As large as x, and made from nothing.
+inline Array zeros_like(const Array& x) { return apply({.op = Op::number, .size = x.size()}, {x}); }
+
 // dy, of the size of a result, summed over what was repeated to make it: of the size of an operand.
 inline Array sum_to(Array dy, Size size) {
   if (dy.size().columns != size.columns) dy = row_sum(dy);
@@ -54,16 +57,16 @@ inline std::vector<Array> gradients_of(const Node& node, const std::vector<Array
     case Op::multiply: return {dy * in[1], dy * in[0]};
     case Op::divide: return {dy / in[1], dy * y / in[1] * -1.0};
     case Op::larger: return {choose(in[0] < in[1], 0.0, dy), choose(in[0] < in[1], dy, 0.0)};
-    case Op::choose: return {dy * 0.0, choose(in[0], dy, 0.0), choose(in[0], 0.0, dy)};
+    case Op::choose: return {zeros_like(in[0]), choose(in[0], dy, 0.0), choose(in[0], 0.0, dy)};
     case Op::exp: return {dy * y};
     case Op::sqrt: return {dy * 0.5 / y};
-    case Op::row_sum: return {dy + in[0] * 0.0};  // the same to each number of the row
+    case Op::row_sum: return {dy + zeros_like(in[0])};  // the same to each number of the row
     case Op::row_max: return {choose(in[0] < y, 0.0, dy)};
-    case Op::column_sum: return {dy + in[0] * 0.0};
+    case Op::column_sum: return {dy + zeros_like(in[0])};
     case Op::matmul: return {matmul_nt(dy, in[1]), matmul_tn(in[0], dy)};
     case Op::matmul_tn: return {matmul_nt(in[1], dy), matmul(in[0], dy)};
     case Op::matmul_nt: return {matmul(dy, in[1]), matmul_tn(dy, in[0])};
-    default: return std::vector<Array>(in.size(), dy * 0.0);  // less: a step has no slope
+    default: return {zeros_like(in[0]), zeros_like(in[1])};  // less: a step has no slope
   }
 }
 
@@ -78,10 +81,9 @@ struct Joint {
 // of the inputs `of`.
 inline Joint backward(const Graph& forward, int from, const std::vector<int>& of,
                       Where where = Where::current()) {
-  Joint joint{forward, forward.size(), static_cast<int>(forward.outputs.size())};
-  Graph& graph = joint.graph;
+  const auto graph = std::make_shared<Graph>(forward);
   const int dy =
-      graph.add({.op = Op::input, .size = forward.node(from).size, .name = "dy", .where = where});
+      graph->add({.op = Op::input, .size = forward.node(from).size, .name = "dy", .where = where});
   ByNode<std::optional<Array>> gradient(forward);
   gradient[from] = Array(graph, dy);
   for (int n = from; n >= 0; --n) {
@@ -104,9 +106,9 @@ inline Joint backward(const Graph& forward, int from, const std::vector<int>& of
   for (const int n : of) {
     if (!gradient[n])
       fail(where, "backward: the output does not depend on input {}", forward.node(n).name);
-    graph.outputs.push_back(gradient[n]->node());
+    graph->outputs.push_back(as_result(*gradient[n]));
   }
-  return joint;
+  return {std::move(*graph), forward.size(), static_cast<int>(forward.outputs.size())};
 }
 
 // ---- what to keep ----

@@ -59,16 +59,32 @@ inline bool reads_any(const Graph& graph, const Action& action, const std::vecto
   return false;
 }
 
+// Whether all that an action reads is there.
+inline bool all_there(const Graph& graph, const Action& action, const ByNode<bool>& there) {
+  for (const int n : action.nodes)
+    for (const int i : graph.node(n).in)
+      if (!there[i]) return false;
+  return true;
+}
+
 // Each all_reduce starts as soon as what it reads is there.
 inline GraphSchedule early_starts(const Graph& graph, const GraphSchedule& schedule) {
   GraphSchedule result, starts;
+  ByNode<bool> there(graph);
+  for (const int n : graph.inputs()) there[n] = true;
   for (const Action& action : schedule)
     if (action.act == Act::start) starts.push_back(action);
+  const auto start_what_is_ready = [&] {
+    for (Action& start : starts)
+      if (!start.nodes.empty() && all_there(graph, start, there))
+        result.push_back(std::exchange(start, {Act::start, {}}));
+  };
+  start_what_is_ready();
   for (const Action& action : schedule) {
-    if (action.act != Act::start) result.push_back(action);
-    if (action.act != Act::run) continue;
-    for (const Action& start : starts)
-      if (reads_any(graph, start, action.nodes)) result.push_back(start);
+    if (action.act == Act::start) continue;
+    result.push_back(action);
+    for (const int n : action.nodes) there[n] = true;
+    start_what_is_ready();
   }
   return result;
 }
@@ -134,6 +150,33 @@ inline std::string print(const Graph& graph, const GraphSchedule& schedule) {
   return text;
 }
 
+// Throws unless every action finds what it reads, every bucket that is waited for was started, and
+// every output is there at the end. A schedule that breaks this would read numbers of before.
+inline void check_schedule(const Graph& graph, const GraphSchedule& schedule,
+                           Where where = Where::current()) {
+  ByNode<bool> there(graph);
+  GraphSchedule started;
+  for (const int n : graph.inputs()) there[n] = true;
+  for (const Action& action : schedule) {
+    const int first = action.nodes.empty() ? -1 : action.nodes[0];
+    const bool reduces = first >= 0 && graph.node(first).op == Op::all_reduce;
+    if (first < 0 || reduces != (action.act != Act::run))
+      fail(where, "a schedule runs one node, or starts and waits for all_reduces; not so at {}",
+           first);
+    if (action.act != Act::wait && !all_there(graph, action, there))
+      fail(where, "the schedule comes to node {} before what it reads is there: a wait too late?",
+           first);
+    const Action start{Act::start, action.nodes};
+    if (action.act == Act::start) started.push_back(start);
+    if (action.act == Act::wait && std::count(started.begin(), started.end(), start) != 1)
+      fail(where, "the schedule waits for a bucket from node {} on that it has not started", first);
+    if (action.act != Act::start)
+      for (const int n : action.nodes) there[n] = true;
+  }
+  for (const int n : graph.outputs)
+    if (!there[n]) fail(where, "the schedule ends, and output {} was never computed", n);
+}
+
 // ---- what a rank does ----
 // An all_reduce that is under way.
 struct Reduction {
@@ -175,6 +218,7 @@ inline std::vector<Tensor> run_on_ranks(const Graph& graph, const GraphSchedule&
                                         CommOptions options = {Algorithm::recursive_doubling},
                                         Where where = Where::current()) {
   check_guards(graph, arguments, where);
+  check_schedule(graph, schedule, where);
   ByNode<Tensor> values(graph);
   std::vector<Tensor> results;
   for (size_t i = 0; const int n : graph.inputs()) values[n] = arguments[i++];

@@ -10,6 +10,7 @@ namespace yotta {
 inline constexpr const char* cuda_functions = R"(typedef Real V;
 enum { lanes = 1 };
 __device__ inline V spread(Real x) { return x; }
+__device__ inline Real first(V v) { return v; }
 __device__ inline V count_from(long c) { return Real(c); }
 __device__ inline V load(const Real* from, long) { return *from; }
 __device__ inline void store(Real* to, V v, long) { *to = v; }

@@ -27,7 +27,7 @@ namespace yotta {
   typedef Word U __attribute__((vector_size(4 * 64 / sizeof(Real))));                             \
   typedef decltype(Real{} > 0 ? 0ull : 0ull) Long;                                                \
   typedef Long W __attribute__((vector_size(4 * 64 / sizeof(Real))));                             \
-  [[gnu::always_inline]] static inline V spread(Real x) { return V{} + x; }                       \
+  [[gnu::always_inline]] static inline V spread(Real x) { return x - V{}; }                       \
   [[gnu::always_inline]] static inline Real first(V v) { return v[0]; }                           \
   [[gnu::always_inline]] static inline Real infinity() { return Real(__builtin_inf()); }          \
   [[gnu::always_inline]] static inline V load(const Real* from, long count) {                     \

@@ -70,9 +70,13 @@ class TileRun {
     return n;
   }
   Real* address(int n) {
+    const TilePlace place = place_in(n);
+    return static_cast<Real*>(memory_.at(n)) + place.row * place.columns + place.column;
+  }
+  // Where the tile begins in the value n, which may be smaller than the walk.
+  TilePlace place_in(int n) const {
     const Size size = walk_.flat && !a_row(n) ? walk_.space : graph_.node(n).size;
-    return static_cast<Real*>(memory_.at(n)) + (size.rows == 1 ? 0 : place_.row * size.columns) +
-           (a_row(n) ? 0 : place_.column);
+    return {size.rows == 1 ? 0 : place_.row, a_row(n) ? 0 : place_.column, size.columns};
   }
   // A place for the numbers of n.
   Real* room(int n) {
@@ -90,7 +94,7 @@ class TileRun {
     const Node& node = graph_.node(n);
     std::vector<Tile<Real>> in;
     for (const int i : node.in) in.push_back(value(used(i)).tile);
-    compute_tile(node, in, place_, count(n), room(n));
+    compute_tile(node, in, place_in(n), count(n), room(n));
     define(n);
   }
   void reduce(int n) {

@@ -44,7 +44,9 @@ YOTTA_INLINE void KernelCode::run(const Graph& graph, const Launch& launch, ByNo
   const Node& last = graph.node(launch[0].nodes.back());
   if (stands_alone(last.op)) {
     std::vector<Tensor> in;
-    for (const int i : last.in) in.push_back(values[i]);
+    for (const int i : last.in)  // what is made from nothing is made here
+      in.push_back(is_made(graph.node(i).op) ? run_node(graph.node(i), graph.dtype, {}, where)
+                                             : values[i]);
     values[launch[0].nodes.back()] = run_node(last, graph.dtype, in, where);
     return;
   }

@@ -147,7 +147,10 @@ void run_matmul(const Node& node, const std::vector<Tensor>& in, const std::vect
 template <class Real>
 void run_node_of(const Node& node, const std::vector<Tensor>& in, Tensor& out) {
   std::vector<Size> sizes;
-  for (const Tensor& each : in) sizes.push_back({each.numel() / each.dim(-1), each.dim(-1)});
+  for (const Tensor& each : in) {
+    const int64_t columns = each.ndim() == 0 ? 1 : each.dim(-1);
+    sizes.push_back({each.numel() / columns, columns});
+  }
   if (is_matmul(node.op)) return run_matmul<Real>(node, in, sizes, out);
   if (node.op == Op::column_sum) return run_column_sum<Real>(in[0], sizes[0], out);
   if (is_row_reduction(node.op)) return run_row_reduction<Real>(node, in[0], sizes[0], out);
