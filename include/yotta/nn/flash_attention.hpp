@@ -148,8 +148,8 @@ struct FlashHead {
   Real* log_sum_exp;                 // (T)
 };
 
-// What the tiles of queries of one head share: k and v in the order of the register kernel, and room
-// for a tile of scores.
+// What the tiles of queries of one head share: k and v in the order of the register kernel, and
+// room for a tile of scores.
 template <class Real>
 struct FlashKeys {
   detail::TransposedTiles<Real> k;
