@@ -138,8 +138,9 @@ class Measurement {
     const std::vector<float> first = dq.to_host();
     const double free =
         tflops(5, [&] { run_flash_backward<T>(x, shape_, SumOrder::as_blocks_come); });
-    rows_.push_back({"backward, dq by atomics", free, largest_difference(dq.to_host(), first)});
-    rows_.push_back({"backward, fixed order", fixed, 0});
+    rows_.push_back(
+        {"backward, dq by atomics", free, largest_difference(dq.to_host(), first), true});
+    rows_.push_back({"backward, fixed order", fixed, 0, true});
   }
 
   AttentionShape shape_;
@@ -156,8 +157,8 @@ std::string gpu_name() { return first_gpu(); }
 
 std::vector<GpuAttention> measure_gpu_attention(const AttentionSetting& setting,
                                                 const Shortest& shortest_seconds) {
-  const int H = 2048 / setting.d;
-  return Measurement({.B = std::max(1, 16384 / setting.T),
+  const int H = setting.heads();
+  return Measurement({.B = setting.sequences(),
                       .Tq = setting.T,
                       .Tk = setting.T,
                       .H = H,

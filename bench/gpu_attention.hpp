@@ -12,6 +12,9 @@ namespace yotta::bench {
 struct AttentionSetting {
   int T = 0, d = 0;
   bool causal = false;
+
+  int sequences() const { return T < 16384 ? 16384 / T : 1; }
+  int heads() const { return 2048 / d; }
 };
 
 // One kernel in one setting.
@@ -19,6 +22,7 @@ struct GpuAttention {
   std::string name;
   double tflops = 0;      // of the shortest try; causal counts half of the FLOPs
   double difference = 0;  // from cuBLAS's o, or between two ways for gradients
+  bool backward = false;
 };
 
 // Decoding: one token for each of `sequences`, a cache of `keys` keys.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "course/shared/launch_attention.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/cpu/tile_matmul.hpp"
@@ -25,6 +26,12 @@ struct Run {
   int64_t j, n;
   bool whole;
 };
+
+// What the kernel leaves behind for one head: o (Tq, kernel_d), L (Tq).
+struct Kernel {
+  std::vector<float> o, L;
+};
+inline constexpr int kernel_d = 8;
 
 // A causal mask of the cases' own, which counts how often it is asked for one key.
 struct CountingMask {
@@ -54,6 +61,9 @@ struct Solution {
                   const CountingMask& mask);
   void (*backward_row)(double* scores, double* dP, int64_t t, int64_t n, double factor, double L,
                        double D, const CountingMask& mask);
+  // The kernel on one head: q (Tq, kernel_d), k and v (Tk, kernel_d).
+  Kernel (*kernel)(const std::vector<float>& q, const std::vector<float>& k,
+                   const std::vector<float>& v, int Tq, int Tk, bool causal, uint64_t seed);
 };
 extern const Solution solution;
 

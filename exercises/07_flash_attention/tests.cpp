@@ -376,14 +376,13 @@ TEST_CASE("07.4: queries from the middle, and no others") {
   for (int64_t t = 0; t < head.T; ++t) {
     const double L = found.L[static_cast<size_t>(t)];
     expect((L != untouched) == (t >= 5 && t < 66),
-           fmt::format("flash_forward(head, 5, 66, ...): L({}) is {}", t,
+           fmt::format("queries 5 to 65 of 70 alone: L({}) is {}", t,
                        L == untouched ? "not written" : "written"));
     if (L != untouched)
-      expect(
-          std::abs(L - expected.L[static_cast<size_t>(t)]) <= 1e-12,
-          fmt::format("flash_forward(head, 5, 66, ...): L({}) is {}, expected {}: which query is "
-                      "row r of a tile?",
-                      t, L, expected.L[static_cast<size_t>(t)]));
+      expect(std::abs(L - expected.L[static_cast<size_t>(t)]) <= 1e-12,
+             fmt::format("queries 5 to 65 of 70 alone: L({}) is {}, expected {}: which query is "
+                         "row r of a tile?",
+                         t, L, expected.L[static_cast<size_t>(t)]));
   }
 }
 
@@ -497,4 +496,150 @@ TEST_CASE("07.5: a query that sees no key has no gradient") {
   Clues clues;
   clues.what = "dS where all but the last query see no key";
   expect(compare(found.dS, expected.dS, 1e-12, clues));
+}
+
+// ---- 07.6 ---------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kernel_tile = 8;  // queries, and keys
+
+struct KernelHead {
+  int Tq = exercise::size("Tq", 21, 17, 39), Tk = exercise::size("Tk", 29, 25, 39);
+  bool causal = true;  // the last query sees all keys
+  Numbers q = numbers(Tq * exercise::kernel_d, "q", 1.5);
+  Numbers k = numbers(Tk * exercise::kernel_d, "k", 1.5), v = numbers(Tk * exercise::kernel_d, "v");
+
+  int seen(int query) const { return causal ? std::clamp(query + 1 + Tk - Tq, 0, Tk) : Tk; }
+};
+
+std::vector<float> in_f32(const Numbers& x) { return {x.begin(), x.end()}; }
+exercise::Kernel by_kernel(const KernelHead& head, uint64_t seed = 1) {
+  return solution.kernel(in_f32(head.q), in_f32(head.k), in_f32(head.v), head.Tq, head.Tk,
+                         head.causal, seed);
+}
+Numbers in_f64(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
+// The step over tiles of keys, query by query, with one thing done wrong.
+enum class Step { right, o_not_rescaled, m_not_carried, scaled_twice, divided_each_time };
+Plain by_tiles(const KernelHead& head, Step step) {
+  constexpr int d = exercise::kernel_d;
+  Plain out;
+  for (int t = 0; t < head.Tq; ++t) {
+    double m = none, l = 0;
+    Numbers o(d);
+    for (int first = 0; first < head.Tk; first += kernel_tile) {
+      Numbers s;
+      for (int j = first; j < std::min(first + kernel_tile, head.seen(t)); ++j) {
+        double sum = 0;
+        for (int c = 0; c < d; ++c)
+          sum += head.q[static_cast<size_t>(t * d + c)] * head.k[static_cast<size_t>(j * d + c)];
+        s.push_back(sum / std::sqrt(step == Step::scaled_twice ? d * d : d));
+      }
+      const double before = step == Step::m_not_carried ? none : m;
+      m = before;
+      for (const double each : s) m = std::max(m, each);
+      const double kept = m == none ? 0 : std::exp(before - m);
+      l *= kept;
+      for (double& each : o) each *= step == Step::o_not_rescaled && first > 0 ? 1 : kept;
+      for (size_t i = 0; i < s.size(); ++i) {
+        const double p = std::exp(s[i] - m);
+        l += p;
+        for (int c = 0; c < d; ++c)
+          o[static_cast<size_t>(c)] += p * head.v[(static_cast<size_t>(first) + i) * d + c];
+      }
+      const bool last = first + kernel_tile >= head.Tk;
+      if (l > 0 && (last || step == Step::divided_each_time))
+        for (double& each : o) each /= l;
+    }
+    out.o.insert(out.o.end(), o.begin(), o.end());
+    out.L.push_back(m + std::log(l));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("07.6: o and L are those of plain attention, over several tiles of keys") {
+  for (const bool causal : {false, true}) {
+    KernelHead head;
+    head.causal = causal;
+    const exercise::Kernel found = by_kernel(head);
+    const Plain expected = by_tiles(head, Step::right);
+    Clues clues;
+    clues.what = fmt::format("o of {} queries and {} keys{}, in tiles of {}", head.Tq, head.Tk,
+                             causal ? ", causal" : "", kernel_tile);
+    clues.shape = {head.Tq, exercise::kernel_d};
+    clues.suspects = {
+        {"what it is if O is not rescaled: right until the maximum moves; still_worth is what "
+         "online_softmax gives back",
+         by_tiles(head, Step::o_not_rescaled).o},
+        {"what it is with the m of this tile alone: L holds m from tile to tile",
+         by_tiles(head, Step::m_not_carried).o},
+        {"what it is if scores are scaled twice: those in block.s are scaled already",
+         by_tiles(head, Step::scaled_twice).o},
+        {"what it is if O is divided by l after each tile: only after the last one",
+         by_tiles(head, Step::divided_each_time).o}};
+    expect(compare(in_f64(found.o), expected.o, 1e-4, clues));
+    clues = {};
+    clues.what = fmt::format("L of {} queries", head.Tq);
+    Numbers m;
+    for (size_t t = 0; t < expected.L.size(); ++t) m.push_back(0);
+    for (int t = 0; t < head.Tq; ++t) {
+      double most = none;
+      for (int j = 0; j < head.seen(t); ++j) {
+        double sum = 0;
+        for (size_t c = 0; c < exercise::kernel_d; ++c)
+          sum += head.q[static_cast<size_t>(t) * exercise::kernel_d + c] *
+                 head.k[static_cast<size_t>(j) * exercise::kernel_d + c];
+        most = std::max(most, sum / std::sqrt(double{exercise::kernel_d}));
+      }
+      m[static_cast<size_t>(t)] = most;
+    }
+    clues.suspects = {{"m alone: after the last tile L = m + log l", m}};
+    expect(compare(in_f64(found.L), expected.L, 1e-4, clues));
+  }
+}
+
+TEST_CASE("07.6: no thread reads what another is writing") {
+  const KernelHead head;
+  for (const uint64_t seed : {1, 2, 3}) {
+    const std::string text = exercise::error_of([&] { by_kernel(head, seed); });
+    expect(
+        text.find("race") == std::string::npos,
+        "O is made from rows of S that other threads turn into P: they have to be finished, by a "
+        "__syncthreads() that all threads come to\n    " +
+            text);
+  }
+}
+
+TEST_CASE("07.6: the last tile has fewer queries, and nothing behind them is read or written") {
+  const std::string text = exercise::error_of([&] { by_kernel(KernelHead{}); });
+  expect(text.find("out of bounds") == std::string::npos,
+         "of the last tile there are Tq - query queries, fewer than BQ\n    " + text);
+}
+
+TEST_CASE("07.6: nothing is read that was not written") {
+  const std::string text = exercise::error_of([&] { by_kernel(KernelHead{}); });
+  expect(
+      text.find("nobody has written") == std::string::npos,
+      "with the first tile of keys nothing has been summed: m is -infinity, l and O are 0\n    " +
+          text);
+}
+
+TEST_CASE("07.6: queries that see no key have o = 0 and L = -infinity") {
+  KernelHead head;
+  head.Tk = kernel_tile + 3;
+  head.k.resize(static_cast<size_t>(head.Tk * exercise::kernel_d));
+  head.v.resize(head.k.size());
+  const exercise::Kernel found = by_kernel(head);
+  for (int t = 0; head.seen(t) == 0; ++t) {
+    const double o = found.o[static_cast<size_t>(t * exercise::kernel_d)];
+    const double L = found.L[static_cast<size_t>(t)];
+    expect(
+        o == 0 && L == none,
+        fmt::format("query {} sees no key: o is {}, L {}; an empty sum is 0, its logarithm -inf, "
+                    "and there is nothing to divide by",
+                    t, show(o), show(L)));
+  }
 }

@@ -75,44 +75,66 @@ __device__ float online_softmax(float* row, float& m, float& l) {
   return still_worth;
 }
 
+// A block's shared memory, and the head that it works on.
+template <class T>
+struct FlashBlock {
+  AttentionShape shape;
+  int b, h;
+  float *k, *v, *q;              // (BK, d + 1), (BK, d), (BQ, d)
+  float* s;                      // (BQ, BK + 1)
+  float *still_worth, *divisor;  // (BQ)
+
+  __device__ explicit FlashBlock(const AttentionShape& of) : shape(of) {
+    b = blockIdx.x / shape.H, h = blockIdx.x % shape.H;
+    k = dynamic_shared<float>(), v = k + T::BK * T::k_pitch, q = v + T::BK * T::d;
+    s = q + T::BQ * T::d, still_worth = s + T::BQ * T::s_pitch, divisor = still_worth + T::BQ;
+  }
+  // Where query t begins in q and o, its number in L and l, and where key t begins in k and v.
+  __device__ int64_t query_at(int t) const { return shape.query_at(b, t, h); }
+  __device__ int64_t row_at(int t) const { return shape.row_at(b, t, h); }
+  __device__ int64_t key_at(int t) const { return shape.key_at(b, t, h / shape.group()); }
+};
+
+// The queries from `query` on take one tile of keys, whose scores are in block.s and whose V is in
+// block.v: m, l and O go on. `first`: nothing has been summed yet. `last`: O is divided by l; L held
+// m until then, and becomes the log-sum-exp.
+template <class T>
+__device__ void take_keys(const FlashBlock<T>& block, int query, bool first, bool last, float* o,
+                          float* L, float* l) {
+  const int thread = threadIdx.x, rows = block.shape.Tq - query;  // fewer than BQ at the end
+  if (thread < T::BQ && thread < rows) {
+    const int64_t row = block.row_at(query + thread);
+    float m_row = first ? -INFINITY : L[row], l_row = first ? 0 : l[row];
+    block.still_worth[thread] = online_softmax<T::BK>(block.s + thread * T::s_pitch, m_row, l_row);
+    block.divisor[thread] = last && l_row > 0 ? l_row : 1;  // a query may see no key
+    l[row] = l_row, L[row] = last ? m_row + logf(l_row) : m_row;
+  }
+  __syncthreads();
+  for (int i = thread; i < T::BQ * T::d && i / T::d < rows; i += T::threads) {
+    const int r = i / T::d, x = i % T::d;
+    float* at = o + block.query_at(query + r) + x;
+    float sum = first ? 0 : *at * block.still_worth[r];
+    for (int j = 0; j < T::BK; ++j) sum += block.s[r * T::s_pitch + j] * block.v[j * T::d + x];
+    *at = sum / block.divisor[r];
+  }
+}
+
 template <class T>
 __global__ void flash_attention_tile(const float* q, const float* k, const float* v, float* o,
                                      float* L, float* l, AttentionShape shape) {
-  constexpr int d = T::d, BQ = T::BQ, BK = T::BK;
-  float* k_tile = dynamic_shared<float>();        // (BK, d + 1)
-  float* v_tile = k_tile + BK * T::k_pitch;       // (BK, d)
-  float* q_tile = v_tile + BK * d;                // (BQ, d)
-  float* s_tile = q_tile + BQ * d;                // (BQ, BK + 1)
-  float* still_worth = s_tile + BQ * T::s_pitch;  // (BQ)
-  float* divisor = still_worth + BQ;              // (BQ)
-  const int b = blockIdx.x / shape.H, h = blockIdx.x % shape.H, thread = threadIdx.x;
-  const auto key_at = [&](int t) { return shape.key_at(b, t, h / shape.group()); };
-  const auto query_at = [&](int t) { return shape.query_at(b, t, h); };
-  for (int key = 0; key < shape.Tk; key += BK) {
-    const bool first = key == 0, last = key + BK >= shape.Tk;
-    load_rows<BK, d, T::k_pitch, T::threads>(k_tile, k, key, shape.Tk, key_at);
-    load_rows<BK, d, d, T::threads>(v_tile, v, key, shape.Tk, key_at);
-    for (int query = 0; query < shape.Tq; query += BQ) {
-      load_rows<BQ, d, d, T::threads>(q_tile, q, query, shape.Tq, query_at);
+  const FlashBlock<T> block(shape);
+  const auto key_at = [&](int t) { return block.key_at(t); };
+  const auto query_at = [&](int t) { return block.query_at(t); };
+  for (int key = 0; key < shape.Tk; key += T::BK) {
+    load_rows<T::BK, T::d, T::k_pitch, T::threads>(block.k, k, key, shape.Tk, key_at);
+    load_rows<T::BK, T::d, T::d, T::threads>(block.v, v, key, shape.Tk, key_at);
+    for (int query = 0; query < shape.Tq; query += T::BQ) {
+      load_rows<T::BQ, T::d, T::d, T::threads>(block.q, q, query, shape.Tq, query_at);
       __syncthreads();
-      score_tile<T>(s_tile, q_tile, k_tile, query, key, shape);
+      score_tile<T>(block.s, block.q, block.k, query, key, shape);
       __syncthreads();
-      if (thread < BQ && query + thread < shape.Tq) {
-        const int64_t row = shape.row_at(b, query + thread, h);
-        float m_row = first ? -INFINITY : L[row], l_row = first ? 0 : l[row];
-        still_worth[thread] = online_softmax<BK>(s_tile + thread * T::s_pitch, m_row, l_row);
-        divisor[thread] = last && l_row > 0 ? l_row : 1;
-        L[row] = last ? m_row + logf(l_row) : m_row;
-        l[row] = l_row;
-      }
-      __syncthreads();
-      for (int i = thread; i < BQ * d && query + i / d < shape.Tq; i += T::threads) {
-        float* at = o + query_at(query + i / d) + i % d;
-        float sum = first ? 0 : *at * still_worth[i / d];
-        for (int j = 0; j < BK; ++j) sum += s_tile[i / d * T::s_pitch + j] * v_tile[j * d + i % d];
-        *at = sum / divisor[i / d];
-      }
-      __syncthreads();
+      take_keys(block, query, key == 0, key + T::BK >= shape.Tk, o, L, l);
+      __syncthreads();  // all have finished with S, before the next queries come
     }
   }
 }

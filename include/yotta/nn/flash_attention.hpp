@@ -148,35 +148,51 @@ struct FlashHead {
   Real* log_sum_exp;                 // (T)
 };
 
+// What the tiles of queries of one head share: k and v in the order of the register kernel, and
+// room for a tile of scores.
+template <class Real>
+struct FlashKeys {
+  detail::TransposedTiles<Real> k;
+  detail::PaddedRows<Real> v;
+  detail::ScoreTile<Real> S;
+};
+
+// A tile of queries, from `begin` on, goes over its keys. q' (d, rows); o (rows, d) is zero before,
+// and L (rows) is written; factor: 1 / sqrt(d).
+template <class Real, class Mask, class ScoreMod>
+void flash_tile(const FlashKeys<Real>& keys, MatrixView<const Real> q_columns, int64_t begin,
+                MatrixView<Real> o, Real* L, Real factor, const Mask& mask, const ScoreMod& mod) {
+  const auto& [k, v, S] = keys;
+  std::array<OnlineSums<Real>, flash_BQ> sums = {};
+  mask.runs(begin, begin + o.rows, [&](int64_t j, int64_t n, bool whole) {
+    detail::tile_matmul(transposed(q_columns), k.columns(j, n), S.part(o.rows, n), Into::overwrite);
+    for (int64_t r = 0; r < o.rows; ++r) {
+      const Real left = change_scores(S.row(r), begin + r, j, n, whole, factor, mask, mod);
+      online_softmax_row(S.row(r), n, left, sums[static_cast<size_t>(r)], &o(r, 0), o.cols);
+    }
+    detail::tile_matmul(S.read(o.rows, n), v.read(j, j + n), o, Into::accumulate);
+  });
+  for (int64_t r = 0; r < o.rows; ++r) {
+    const auto [m, l] = sums[static_cast<size_t>(r)];
+    detail::scale_row(&o(r, 0), o.cols, l == 0 ? Real{0} : Real{1} / l);
+    L[r] = m + std::log(l);
+  }
+}
+
 // Queries [first, last) of one head.
 template <class Number, class Mask, class ScoreMod>
 void flash_forward(const FlashHead<Number>& head, int64_t first, int64_t last, const Mask& mask,
                    const ScoreMod& mod) {
   using Real = Computed<Number>;
-  const int64_t d = head.q.cols;
-  const Real factor = Real{1} / std::sqrt(static_cast<Real>(d));
-  const detail::TransposedTiles<Real> k(head.k);
-  const detail::PaddedRows<Real> v(head.v);
-  const detail::ScoreTile<Real> S;
+  const Real factor = Real{1} / std::sqrt(static_cast<Real>(head.q.cols));
+  const FlashKeys<Real> keys{
+      detail::TransposedTiles<Real>(head.k), detail::PaddedRows<Real>(head.v), {}};
   for (int64_t begin = first; begin < last; begin += mask.queries()) {
     const int64_t end = std::min(begin + mask.queries(), last), rows = end - begin;
     const detail::TransposedTiles<Real> q(detail::rows_of(head.q, begin, end));
-    const detail::PaddedRows<Real> o(rows, d);
-    std::array<OnlineSums<Real>, flash_BQ> sums = {};
-    mask.runs(begin, end, [&](int64_t j, int64_t n, bool whole) {
-      detail::tile_matmul(transposed(q.columns(0, rows)), k.columns(j, n), S.part(rows, n),
-                          Into::overwrite);
-      for (int64_t r = 0; r < rows; ++r) {
-        const Real left = change_scores(S.row(r), begin + r, j, n, whole, factor, mask, mod);
-        online_softmax_row(S.row(r), n, left, sums[static_cast<size_t>(r)], o.row(r), d);
-      }
-      detail::tile_matmul(S.read(rows, n), v.read(j, j + n), o.rows(0, rows), Into::accumulate);
-    });
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto [m, l] = sums[static_cast<size_t>(r)];
-      detail::scale_row(o.row(r), d, l == 0 ? Real{0} : Real{1} / l);
-      head.log_sum_exp[begin + r] = m + std::log(l);
-    }
+    const detail::PaddedRows<Real> o(rows, head.q.cols);
+    flash_tile(keys, q.columns(0, rows), begin, o.rows(0, rows), head.log_sum_exp + begin, factor,
+               mask, mod);
     o.copy_to(detail::rows_of(head.o, begin, end));
   }
 }
