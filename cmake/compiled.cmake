@@ -79,6 +79,10 @@ if(yotta_compiled_sources)
   message(FATAL_ERROR "${yotta_compiled_sources} belongs to no part of yotta::compiled: name its part in yotta_parts")
 endif()
 
+if(YOTTA_ZMQ)
+  set_property(SOURCE ${CMAKE_CURRENT_LIST_DIR}/compiled/transports.cpp APPEND PROPERTY COMPILE_DEFINITIONS YOTTA_HAVE_ZMQ)
+endif()
+
 # What reading a model's tokenizer.json needs beside: the code says so where it is missing.
 find_path(YOTTA_PCRE2_INCLUDE pcre2.h)
 find_library(YOTTA_PCRE2_LIBRARY pcre2-8)

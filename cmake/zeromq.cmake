@@ -1,4 +1,5 @@
-# ZeroMQ and its C++ header: the target yotta_zmq, which is empty where they are not installed.
+# ZeroMQ and its C++ header: the target yotta_zmq, which is empty where they are not installed. It
+# defines nothing: installing ZeroMQ compiles transports.cpp again (compiled.cmake) and nothing else.
 if(TARGET yotta_zmq)
   return()
 endif()
@@ -9,6 +10,5 @@ add_library(yotta_zmq INTERFACE)
 if(YOTTA_ZMQ_INCLUDE AND YOTTA_ZMQ_C_INCLUDE AND YOTTA_ZMQ_LIBRARY)
   target_include_directories(yotta_zmq SYSTEM INTERFACE ${YOTTA_ZMQ_INCLUDE} ${YOTTA_ZMQ_C_INCLUDE})
   target_link_libraries(yotta_zmq INTERFACE ${YOTTA_ZMQ_LIBRARY})
-  target_compile_definitions(yotta_zmq INTERFACE YOTTA_HAVE_ZMQ)
   set(YOTTA_ZMQ ON)
 endif()

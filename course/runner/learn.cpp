@@ -14,6 +14,7 @@
 #include "runner/grade.hpp"
 #include "runner/learn_screen.hpp"
 #include "runner/learn_state.hpp"
+#include "runner/places.hpp"
 #include "runner/process.hpp"
 #include "runner/progress.hpp"
 #include "runner/solution.hpp"
@@ -120,6 +121,7 @@ class Session {
     while (!over_) {
       const Terminal::Size size = Terminal::size();
       state_.scroll = std::min(state_.scroll, study::last_scroll(state_, size.width, size.height));
+      state_.building = grading_ ? building_now() : "";
       terminal.draw(study::screen(state_, size.width, size.height));
       wait();
       bool ended = false;
@@ -139,7 +141,9 @@ class Session {
     pollfd all[] = {{STDIN_FILENO, POLLIN, 0},
                     {watch_.events(), POLLIN, 0},
                     {grading_ ? grading_->output() : -1, POLLIN, 0}};
-    if (poll(all, std::size(all), watch_.patience()) < 0) return;  // a signal: the window's size
+    constexpr int while_grading = 500;  // milliseconds: a build goes on meanwhile
+    const int patience = grading_ ? std::min(watch_.patience(), while_grading) : watch_.patience();
+    if (poll(all, std::size(all), patience) < 0) return;  // a signal: the window's size
     hung_up_ = (all[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
   }
 

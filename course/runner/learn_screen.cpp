@@ -234,8 +234,13 @@ std::string title(const State& state) {
   return titles[static_cast<int>(state.page)];
 }
 
+std::string of_grading(const State& state) {
+  if (!state.grading) return " ";
+  return state.building.empty() ? ", being graded " : fmt::format(", {} ", state.building);
+}
+
 std::string rule(const State& state, int width) {
-  std::string line = "── " + title(state) + (state.grading ? ", being graded " : " ");
+  std::string line = "── " + title(state) + of_grading(state);
   if (!state.note.empty()) line += "── " + state.note + " ";
   while (characters(line) < std::min(width, 100)) line += "─";
   return line;

@@ -48,6 +48,7 @@ struct State {
   int scroll = 0;  // lines of the page that are above the screen; too many: its end is shown
 
   bool grading = false;
+  std::string building;                  // while the grading waits for a build: how far that is
   bool graded = false, compiled = true;  // the last verdict
   bool saved = false;                    // the file, since this exercise is shown
   // Of the exercise that is shown: what to mend first, and all that was said; empty: none yet.

@@ -5,10 +5,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <stdexcept>
 
 namespace fs = std::filesystem;
@@ -70,6 +74,23 @@ std::unique_ptr<FileLock> FileLock::if_free(const std::string& path) {
 }
 
 std::string build_lock() { return YOTTA_BUILD_DIR "/.lock"; }
+std::string build_output() { return YOTTA_BUILD_DIR "/.building"; }
+
+std::string building(const std::string& ninja_said) {
+  static const std::regex step(R"((?:^|\n)\[(\d+)/(\d+)\] )");
+  std::string last;
+  for (std::sregex_iterator it(ninja_said.begin(), ninja_said.end(), step), end; it != end; ++it)
+    last = fmt::format("building, {} of {}", (*it)[1].str(), (*it)[2].str());
+  return last;
+}
+
+std::string building_now() {
+  if (FileLock::is_free(build_lock())) return "";
+  std::ifstream file(build_output(), std::ios::ate);
+  const std::streamoff size = std::max<std::streamoff>(file.tellg(), 0);
+  file.seekg(std::max<std::streamoff>(0, size - 16384));  // a step's line has some 200 characters
+  return building(std::string(std::istreambuf_iterator<char>(file), {}));
+}
 
 RunFolder::RunFolder(const std::string& parent) {
   fs::create_directories(parent);

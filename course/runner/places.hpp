@@ -31,6 +31,12 @@ class FileLock {
 // Held by whoever builds in the build folder; ./yotta takes the same. Two Ninjas in one folder
 // spoil it.
 std::string build_lock();
+// What Ninja says meanwhile.
+std::string build_output();
+// "building, 12 of 340" from what Ninja has said so far; empty before its first step.
+std::string building(const std::string& ninja_said);
+// The same of whoever builds in the build folder now; empty: nobody does.
+std::string building_now();
 
 // A folder of its own for one run, gone at the object's end. Removes what killed runs have left
 // beside it.

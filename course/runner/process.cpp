@@ -107,10 +107,13 @@ int run(const Command& command) {
 }
 
 Ending run_watched(const Command& command, const Watched& watched) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(std::tmpfile(), std::fclose);
+  const std::string& name = watched.output_file;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(
+      name.empty() ? std::tmpfile() : std::fopen(name.c_str(), "w+"), std::fclose);
   if (output == nullptr)
     throw std::runtime_error(fmt::format("cannot make a file for the output of {} in {}: {}",
-                                         command[0], P_tmpdir, std::strerror(errno)));
+                                         command[0], name.empty() ? P_tmpdir : name,
+                                         std::strerror(errno)));
   std::fflush(nullptr);
   const SignalsNoted noted;
   const pid_t child = fork();

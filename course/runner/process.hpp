@@ -30,6 +30,7 @@ struct Watched {
   double seconds = 0;
   long most_output = 64 * 1024;
   std::function<void()> before = {};  // in the child, just before the command takes its place
+  std::string output_file = "";       // others may read there what it says, while it runs
   // Every few milliseconds, with the child's id: why it must end now; empty: it may go on.
   std::function<std::string(int)> watch = {};
 };

@@ -27,7 +27,9 @@ Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
   words.insert(words.end(), targets.begin(), targets.end());
   words.insert(words.end(), ninja_options.begin(), ninja_options.end());
   // A list of commands is longer than what a program may print.
-  return run_limited(words, build_seconds, 1 << 24);
+  Watched watched{build_seconds, 1 << 24};
+  watched.output_file = build_output();
+  return run_watched(words, watched);
 }
 
 bool says(const Ending& ending, const char* words) {

@@ -77,14 +77,19 @@ int refresh(const std::string& folder, const std::string& program) {
 }  // namespace
 
 int build(const std::string& target) {
+  if (!FileLock::is_free(build_lock()))
+    fmt::print(stderr, "Waiting for another build in this folder ({}) ...\n",
+               building_now().empty() ? "it has just begun" : building_now());
   const FileLock lock(build_lock());
   const std::string command =
       fmt::format("cmake --build '{}' --target '{}' 2>&1", YOTTA_BUILD_DIR, target);
   FILE* const output = popen(command.c_str(), "r");
   if (output == nullptr) throw std::runtime_error("cannot start cmake");
+  std::ofstream told(build_output());
   std::array<char, 4096> line;
   while (std::fgets(line.data(), line.size(), output) != nullptr) {
     const std::string_view text = line.data();
+    told << text << std::flush;
     if (!text.ends_with("Re-checking globbed directories...\n") &&
         text != "ninja: no work to do.\n")
       fmt::print(stderr, "{}", text);

@@ -469,6 +469,13 @@ TEST_CASE("a lock is held to the end, by what has been started too") {
   CHECK(FileLock::is_free(file));
 }
 
+TEST_CASE("how far a build is: the last step that Ninja has named") {
+  CHECK(building("") == "");
+  CHECK(building("Re-checking globbed directories...\n") == "");
+  CHECK(building("[1/340] Building CXX object a.o\n[12/340] Linking\n") == "building, 12 of 340");
+  CHECK(building("[3/9] Building\nx[4/9] y.cpp:[5/9] no step\n") == "building, 3 of 9");
+}
+
 TEST_CASE("every copy of a student's file is kept") {
   const yotta_test::TemporaryFolder folder;
   const std::string file = folder / "ring.hpp";

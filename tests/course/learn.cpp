@@ -179,6 +179,9 @@ TEST_CASE("a save grades this exercise; a verdict is shown, and moves to no othe
   CHECK(asks_for(saved, Effect::Kind::grade, "07_sums"));
   CHECK(saved.state.grading);
   CHECK(contains(seen(saved.state), "being graded"));
+  saved.state.building = "building, 12 of 340";
+  CHECK(contains(seen(saved.state), "building, 12 of 340"));
+  saved.state.building.clear();
   const State state = next(saved.state, verdict_of("07_sums", {{"07.1", 50, true}})).state;
   CHECK_FALSE(state.grading);
   CHECK(state.task == 0);

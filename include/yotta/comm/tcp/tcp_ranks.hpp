@@ -5,8 +5,7 @@
 //     run_ranks(ranks.size(), [](Communicator& world) { ... });
 //   }                    waits for the others, and says goodbye
 //
-// Without YOTTA_HAVE_ZMQ, which CMake defines where it finds ZeroMQ, the constructor says what to
-// install.
+// Without ZeroMQ's <zmq.hpp> the constructor says what to install; with it, link -lzmq.
 #pragma once
 
 #include "yotta/comm/processes/process_ranks.hpp"

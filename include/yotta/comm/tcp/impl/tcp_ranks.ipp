@@ -3,6 +3,11 @@
 
 #include "yotta/comm/tcp/tcp_ranks.hpp"
 
+// For the compiled form CMake says whether ZeroMQ is there.
+#if !defined(YOTTA_COMPILED) && !defined(YOTTA_HAVE_ZMQ) && __has_include(<zmq.hpp>)
+#define YOTTA_HAVE_ZMQ
+#endif
+
 #ifdef YOTTA_HAVE_ZMQ
 #include "yotta/comm/tcp/tcp_rendezvous.hpp"
 #include "yotta/comm/tcp/tcp_transport.hpp"
