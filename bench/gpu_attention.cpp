@@ -4,11 +4,9 @@
 // FLOPs are 4 T^2 d for a head, half of them with a causal mask, and 2.5 times as many backward, as
 // FlashAttention's authors count. Without a GPU, or built without nvcc, it says so and ends with
 // 77, "not run".
-#include <CLI/CLI.hpp>
-
+#include "gpu_attention.hpp"
 #include "bench.hpp"
 #include "course/shared/console.hpp"
-#include "gpu_attention.hpp"
 #include "yotta/core/cpu/measure.hpp"
 
 namespace {
@@ -126,11 +124,5 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({64, 128}));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return bench::run_benchmark(app, argc, argv, [&] { return run(options); });
 }

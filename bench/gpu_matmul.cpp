@@ -4,11 +4,9 @@
 // Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is
 // from cuBLAS's. Then cuBLAS on several kinds of data, beside lesson 06's model of an A100.
 // Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
-#include <CLI/CLI.hpp>
-
+#include "gpu_matmul.hpp"
 #include "bench.hpp"
 #include "course/shared/console.hpp"
-#include "gpu_matmul.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/toggle_power.hpp"
 
@@ -127,11 +125,5 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 32768));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return bench::run_benchmark(app, argc, argv, [&] { return run(options); });
 }
