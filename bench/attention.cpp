@@ -9,16 +9,13 @@
 // share the machine.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-#include <ctime>
 #include <string>
 #include <vector>
 
 #include "../course/shared/console.hpp"
-#include "bench.hpp"
+#include "attention_options.hpp"
 #include "torch_peer.hpp"
 #include "yotta/core/context.hpp"
-#include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/matmul.hpp"
 #include "yotta/nn/flash_attention.hpp"
 
@@ -28,12 +25,8 @@ using namespace yotta;
 using bench::Json;
 using bench::median;
 
-struct Options {
-  std::string json;
-  int rounds = 9;
+struct Options : bench::AttentionOptions {
   std::vector<int> threads = {1, 2};
-  int64_t tokens = 4096, d = 64, heads = 4;
-  bool quick = false, cpu_time = false;
 };
 
 constexpr const char* script = R"(
@@ -61,26 +54,6 @@ def measure(words):
     return now() - start
 )";
 
-double processor_seconds() {
-  timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-template <class Call>
-double seconds_of(const Options& options, Call&& call) {
-  const double start = options.cpu_time ? processor_seconds() : seconds_now();
-  call();
-  return (options.cpu_time ? processor_seconds() : seconds_now()) - start;
-}
-
-Tensor numbers(const Options& options, const char* name) {
-  Tensor x = Tensor::empty({1, options.tokens, options.heads, options.d});
-  for (int64_t i = 0; i < x.numel(); ++i)
-    x.data<float>()[i] = static_cast<float>(Random(1, name).normal(static_cast<uint64_t>(i)));
-  return x;
-}
-
 struct Times {
   std::vector<double> gflops, of_matmul, ratios;
 };
@@ -88,8 +61,9 @@ struct Times {
 // One number of threads: rounds of all five measurements.
 std::vector<Json> measure(const Options& options, int threads, bench::TorchPeer& torch) {
   context().threads = threads;
-  const Tensor q = numbers(options, "q"), k = numbers(options, "k"), v = numbers(options, "v"),
-               dout = numbers(options, "dout");
+  const Tensor q = bench::attention_input(options, "q"), k = bench::attention_input(options, "k"),
+               v = bench::attention_input(options, "v"),
+               dout = bench::attention_input(options, "dout");
   const int64_t side = options.quick ? 256 : 1024;
   const std::vector<float> a(static_cast<size_t>(side * side), 0.5f);
   std::vector<float> c(a.size());
@@ -98,14 +72,14 @@ std::vector<Json> measure(const Options& options, int threads, bench::TorchPeer&
   Times times[2];
   for (int round = 0; round <= options.rounds; ++round) {  // the first warms up
     const double matmul_rate =
-        matmul_flops(side, side, side) / seconds_of(options, [&] {
+        matmul_flops(side, side, side) / bench::seconds_of(options.cpu_time, [&] {
           const auto in = row_major(a.data(), side, side);
           matmul(in, in, row_major(c.data(), side, side), Into::overwrite, threads);
         });
     FlashAttention out;
     const double ours[] = {
-        seconds_of(options, [&] { out = flash_attention(q, k, v); }),
-        seconds_of(options, [&] { flash_attention_backward(dout, q, k, v, out); })};
+        bench::seconds_of(options.cpu_time, [&] { out = flash_attention(q, k, v); }),
+        bench::seconds_of(options.cpu_time, [&] { flash_attention_backward(dout, q, k, v, out); })};
     for (int pass = 0; pass < 2; ++pass) {
       const double theirs =
           !torch.found()
@@ -153,21 +127,11 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app{"Flash attention against matmul and PyTorch's scaled_dot_product_attention"};
   Options options;
-  app.add_option("--json", options.json, "also write the rows to this file");
-  app.add_option("--rounds", options.rounds, "measurements of each")->check(CLI::Range(1, 1000));
+  bench::add_attention_options(app, options);
   app.add_option("--threads", options.threads, "numbers of threads to measure")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--tokens", options.tokens, "T")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--d", options.d, "numbers of a head")->check(CLI::Range(1, 1024));
-  app.add_option("--heads", options.heads, "H")->check(CLI::Range(1, 1024));
-  app.add_flag("--cpu-time", options.cpu_time, "count processor time");
-  app.add_flag("--quick", options.quick, "300 tokens and one round");
-  CLI11_PARSE(app, argc, argv);
-  if (options.quick) options.rounds = 1, options.tokens = 300;
-  try {
+  return bench::run_benchmark(app, argc, argv, [&] {
+    make_quick(options);
     return run(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  });
 }

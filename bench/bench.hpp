@@ -4,12 +4,15 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/random.hpp"
 
 namespace yotta::bench {
@@ -32,6 +35,32 @@ inline std::string own_path(const char* first_argument) {
 // What a run was trained on, so that whoever repeats it can tell whether they have the same text.
 inline Json text_mark(const std::string& bytes) {
   return {{"bytes", bytes.size()}, {"hash", fmt::format("{:016x}", hash_name(bytes))}};
+}
+
+// What a call takes: time, or with `processor_time` that of the processor, of all threads; then other
+// programs on the machine matter less.
+inline double processor_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+template <class Call>
+double seconds_of(bool processor_time, Call&& call) {
+  const double start = processor_time ? processor_seconds() : seconds_now();
+  call();
+  return (processor_time ? processor_seconds() : seconds_now()) - start;
+}
+
+// Reads the options, then runs; 1, and on stderr why, if that fails.
+template <class Run>
+int run_benchmark(CLI::App& app, int argc, char** argv, Run&& run) {
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
 }
 
 // Writes a report; 0, or 1 if it could not.

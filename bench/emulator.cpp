@@ -3,7 +3,6 @@
 // be studied without waiting.
 //
 // CPU time of this process, the shortest of some tries: one that other programs do not change much.
-#include <CLI/CLI.hpp>
 #include <ctime>
 
 #include "bench.hpp"
@@ -64,11 +63,5 @@ int main(int argc, char** argv) {
   app.add_option("--size", size, "of the square matrices")->check(CLI::Range(1, 2048));
   app.add_option("--tries", tries, "the shortest counts")->check(CLI::Range(1, 1000));
   app.add_option("--json", json, "also write the times to this file");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(size, tries, json);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return bench::run_benchmark(app, argc, argv, [&] { return run(size, tries, json); });
 }

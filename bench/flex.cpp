@@ -2,21 +2,19 @@
 //
 // f32. A round measures causal flash attention, then each variant, forward and backward. `as fast`
 // is flash attention's time over the variant's; `a score` compares the times divided by the scores
-// that are computed: 1 where the time follows the area of the tiles. Both are medians over the
+// that are computed: 1 where the time follows the area of the tiles. Tiles are 64 x 64 where nothing
+// else is said; smaller ones compute fewer scores that the mask hides. Both are medians over the
 // rounds' quotients. With --cpu-time processor time is counted, for one thread, where other
 // programs share the machine.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "../course/shared/console.hpp"
-#include "bench.hpp"
+#include "attention_options.hpp"
 #include "yotta/core/context.hpp"
-#include "yotta/core/cpu/measure.hpp"
 #include "yotta/nn/flex_attention.hpp"
 
 namespace {
@@ -25,39 +23,13 @@ using namespace yotta;
 using bench::Json;
 using bench::median;
 
-struct Options {
-  std::string json;
-  int rounds = 9, threads = 1, tokens = 4096, window = 256;
-  int64_t d = 64, heads = 2;
-  bool quick = false, cpu_time = false;
+struct Options : bench::AttentionOptions {
+  int threads = 1, window = 256;
 };
-
-double now(const Options& options) {
-  if (!options.cpu_time) return seconds_now();
-  timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-double seconds_of(const Options& options, const std::function<void()>& call) {
-  const double start = now(options);
-  call();
-  return now(options) - start;
-}
 
 struct Inputs {
   Tensor q, k, v, dout;
 };
-Inputs inputs(const Options& options) {
-  const auto numbers = [&](const char* name) {
-    Tensor x = Tensor::empty({1, options.tokens, options.heads, options.d});
-    const Random random(8, name);
-    for (uint64_t i = 0; float& value : x.span<float>())
-      value = static_cast<float>(random.normal(i++));
-    return x;
-  };
-  return {numbers("q"), numbers("k"), numbers("v"), numbers("dout")};
-}
-
 // One variant, ready to run; causal scores are those that flash attention computes.
 struct Variant {
   std::string name;
@@ -67,9 +39,9 @@ struct Variant {
 };
 template <class ScoreMod, class Mask>
 Variant variant(const std::string& name, const Inputs& x, const ScoreMod& score_mod,
-                const Mask& mask, int64_t captured = 0) {
+                const Mask& mask, int64_t captured = 0, int side = 64) {
   const int T = static_cast<int>(x.q.dim(1));
-  const auto tiles = create_block_mask(mask, {.queries = T, .keys = T});
+  const auto tiles = create_block_mask(mask, {.queries = T, .keys = T, .BQ = side, .BK = side});
   const FlashAttention out = flex_attention(x.q, x.k, x.v, score_mod, tiles);
   return {name,
           static_cast<double>(computed_scores(tiles)),
@@ -89,12 +61,16 @@ std::vector<int> documents(int T) {  // of 300, 700, 150 and 400 tokens, in turn
 std::vector<Variant> variants(const Options& options, const Inputs& x,
                               const std::vector<int>& document, const std::vector<float>& numbers) {
   const auto same = [](auto score, int, int, int, int) { return score; };
-  const SameDocument own{document.data(), options.tokens};
+  const auto documents =
+      and_masks(Causal{}, SameDocument{document.data(), static_cast<int>(options.tokens)});
+  const SlidingWindow window{options.window};
+  const std::string window_name = fmt::format("window of {}", options.window);
   return {variant("causal", x, NoScoreMod{}, Causal{}),
           variant("causal, no-op score_mod", x, same, Causal{}),
-          variant(fmt::format("window of {}", options.window), x, NoScoreMod{},
-                  SlidingWindow{options.window}),
-          variant("documents", x, NoScoreMod{}, and_masks(Causal{}, own)),
+          variant(window_name, x, NoScoreMod{}, window),
+          variant(window_name + ", tiles of 32", x, NoScoreMod{}, window, 0, 32),
+          variant("documents", x, NoScoreMod{}, documents),
+          variant("documents, tiles of 32", x, NoScoreMod{}, documents, 0, 32),
           variant("causal, ALiBi", x, Alibi<float>{{numbers.data()}}, Causal{}, 256),
           variant("causal, relative positions", x,
                   RelativePositions<float>{{numbers.data()}, 63 / static_cast<int>(options.heads)},
@@ -104,18 +80,21 @@ std::vector<Variant> variants(const Options& options, const Inputs& x,
 
 int run(const Options& options) {
   context().threads = options.threads;
-  const Inputs x = inputs(options);
-  const std::vector<int> document = documents(options.tokens);
+  const auto input = [&](const char* name) { return bench::attention_input(options, name); };
+  const Inputs x{input("q"), input("k"), input("v"), input("dout")};
+  const std::vector<int> document = documents(static_cast<int>(options.tokens));
   const std::vector<float> numbers(256, 0.1f);
   std::vector<Variant> all = variants(options, x, document, numbers);
   const FlashAttention out = flash_attention(x.q, x.k, x.v);
   for (int round = 0; round <= options.rounds; ++round) {  // the first warms up
     const double flash[] = {
-        seconds_of(options, [&] { flash_attention(x.q, x.k, x.v); }),
-        seconds_of(options, [&] { flash_attention_backward(x.dout, x.q, x.k, x.v, out); })};
+        bench::seconds_of(options.cpu_time, [&] { flash_attention(x.q, x.k, x.v); }),
+        bench::seconds_of(options.cpu_time,
+                          [&] { flash_attention_backward(x.dout, x.q, x.k, x.v, out); })};
     for (Variant& each : all)
       for (int pass = 0; pass < 2; ++pass) {
-        const double seconds = seconds_of(options, pass == 0 ? each.forward : each.backward);
+        const double seconds =
+            bench::seconds_of(options.cpu_time, pass == 0 ? each.forward : each.backward);
         if (round == 0) continue;
         each.as_fast[pass].push_back(flash[pass] / seconds);
         each.a_score[pass].push_back(seconds / flash[pass] * all[0].scores / each.scores);
@@ -144,21 +123,12 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app{"Flex attention's variants against flash attention"};
   Options options;
-  app.add_option("--json", options.json, "also write the rows to this file");
-  app.add_option("--rounds", options.rounds, "measurements of each")->check(CLI::Range(1, 1000));
+  options.heads = 2;
+  bench::add_attention_options(app, options);
   app.add_option("--threads", options.threads, "threads")->check(CLI::Range(1, 1024));
-  app.add_option("--tokens", options.tokens, "T")->check(CLI::Range(1, 1 << 16));
   app.add_option("--window", options.window, "keys of the window")->check(CLI::Range(1, 1 << 16));
-  app.add_option("--d", options.d, "numbers of a head")->check(CLI::Range(1, 1024));
-  app.add_option("--heads", options.heads, "H")->check(CLI::Range(1, 32));
-  app.add_flag("--cpu-time", options.cpu_time, "count processor time");
-  app.add_flag("--quick", options.quick, "300 tokens and one round");
-  CLI11_PARSE(app, argc, argv);
-  if (options.quick) options.rounds = 1, options.tokens = 300;
-  try {
+  return bench::run_benchmark(app, argc, argv, [&] {
+    make_quick(options);
     return run(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  });
 }

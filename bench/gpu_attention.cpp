@@ -181,5 +181,5 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({64, 128}));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  return bench::gpu_program(app, argc, argv, [&] { return run(options); });
+  return bench::run_benchmark(app, argc, argv, [&] { return run(options); });
 }

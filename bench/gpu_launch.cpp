@@ -105,5 +105,5 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--rounds", options.rounds, "work of a kernel on each number")
       ->check(CLI::Range(1, 1000000));
-  return bench::gpu_program(app, argc, argv, [&] { return run(options); });
+  return bench::run_benchmark(app, argc, argv, [&] { return run(options); });
 }

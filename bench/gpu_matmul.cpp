@@ -119,5 +119,5 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 32768));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  return bench::gpu_program(app, argc, argv, [&] { return run(options); });
+  return bench::run_benchmark(app, argc, argv, [&] { return run(options); });
 }

@@ -10,7 +10,8 @@ template <class Score>
 Score mixed(Score score, Captured<double> a) {
   using std::exp, std::tanh;
   const Score x = score * 3 - Score(a[1]) / 2;
-  return Score(a[0]) * tanh(x / Score(a[0])) + exp(-x) - score / (1 + Score(a[1]) * Score(a[1]));
+  return Score(a[0]) * tanh(x / Score(a[0])) + exp(-x) * tanh_of(x) -
+         score / (1 + Score(a[1]) * Score(a[1]));
 }
 }  // namespace
 

@@ -25,6 +25,7 @@
 #include <type_traits>
 
 #include "yotta/core/system/accelerator.hpp"
+#include "yotta/core/tanh.hpp"
 #include "yotta/device/emulator/device_build.hpp"
 
 namespace yotta {
@@ -108,9 +109,9 @@ struct Dual {
     return chain(y, a, 1 / b.value, b, -y / b.value);
   }
   YOTTA_HOST_DEVICE friend Dual operator-(const Dual& a) { return chain(-a.value, a, -1); }
-  YOTTA_HOST_DEVICE friend Dual tanh(const Dual& a) {
-    const Real y = std::tanh(a.value);
-    return chain(y, a, 1 - y * y);
+  YOTTA_HOST_DEVICE friend Dual tanh(const Dual& a) { return of_tanh(std::tanh(a.value), a); }
+  YOTTA_HOST_DEVICE friend Dual tanh_of(const Dual& a) {
+    return of_tanh(yotta::tanh_of(a.value), a);
   }
   YOTTA_HOST_DEVICE friend Dual exp(const Dual& a) {
     const Real y = std::exp(a.value);
@@ -125,6 +126,7 @@ struct Dual {
   }
 
  private:
+  YOTTA_HOST_DEVICE static Dual of_tanh(Real y, const Dual& a) { return chain(y, a, 1 - y * y); }
   YOTTA_HOST_DEVICE void add_partial(int which, Real by_it) {
     if constexpr (K > 0) {
       int i = 0;

@@ -9,7 +9,11 @@
 //                                  phase 2   recall that, divide, store
 //
 // What a later phase needs is saved: in registers of a GPU, in an array on the CPU's stack. So each
-// input is read from memory once, whatever the number of loops.
+// input is read from memory once, whatever the number of loops. (A CPU saves no inputs: their row is
+// in its cache, and is loaded from there again.)
+//
+// A division by what is one number a row becomes a product with its inverse, computed once a row: a
+// division takes as long as ten products. The last bit may differ.
 //
 // On the CPU the 16 numbers of a vector (`V`) are computed together and a thread has whole rows. On
 // a GPU V is one number, a thread has every 256th column and a block has the row. The lines between
@@ -219,6 +223,7 @@ struct KernelLanguage {
   const char* loop;
   const char* fold_sum;
   const char* fold_max;
+  bool saves_inputs;  // else a later loop loads them again
 };
 inline constexpr int cuda_threads = 256;  // of a block
 inline constexpr KernelLanguage cpp_kernel = {
@@ -227,11 +232,16 @@ inline constexpr KernelLanguage cpp_kernel = {
     "static inline",
     "for (long c = begin, k = 0; c < end; c += lanes, ++k) {",
     "spread(fold_sum({}))",
-    "spread(fold_max({}))"};
+    "spread(fold_max({}))",
+    false};
 inline constexpr KernelLanguage cuda_kernel = {
-    cuda_threads,        4 * cuda_threads,
-    "static __device__", "for (long c = begin + threadIdx.x, k = 0; c < end; c += 256, ++k) {",
-    "fold_sum({})",      "fold_max({})"};
+    cuda_threads,
+    4 * cuda_threads,
+    "static __device__",
+    "for (long c = begin + threadIdx.x, k = 0; c < end; c += 256, ++k) {",
+    "fold_sum({})",
+    "fold_max({})",
+    true};
 
 // The columns that a task computes, and how many tasks there are.
 inline int64_t piece_of(const Walk& walk, const KernelLanguage& language) {
@@ -264,7 +274,8 @@ inline std::string place(const Graph& graph, const Walk& walk, int n) {
 // The expression of a node, with v0, v1, ... for values.
 inline std::string expression(const Graph& graph, const Walk& walk, int n) {
   const Node& node = graph.node(n);
-  std::string text = info(node.op).text;
+  const bool by_one_number = node.op == Op::divide && walk.a_row[node.in[1]] && !walk.a_row[n];
+  std::string text = by_one_number ? "$0 * (spread(1) / $1)" : info(node.op).text;
   for (size_t k = 0; k < node.in.size(); ++k)
     text = replaced(text, fmt::format("${}", k), fmt::format("v{}", node.in[k]));
   if (node.op == Op::keep) {
@@ -279,8 +290,32 @@ inline std::string expression(const Graph& graph, const Walk& walk, int n) {
   return counts && walk.a_row[n] ? "spread(first(" + text + "))" : text;
 }
 
-inline std::string print_line(const Graph& graph, const Walk& walk, const KernelLanguage& language,
-                              const Line& line, const std::map<int, std::string>& memory) {
+// Whether later loops may load an input again: no loop before them writes where it may be.
+inline bool is_loaded_again(const Graph& graph, const Kernel& kernel, const Walk& walk,
+                            const KernelLanguage& language, int n) {
+  if (language.saves_inputs || !contains(kernel.reads, n)) return false;
+  int last = 0;
+  for (const int user : kernel.nodes)
+    if (contains(graph.node(user).in, n)) last = std::max(last, walk.phase[user]);
+  return std::none_of(kernel.writes.begin(), kernel.writes.end(), [&](int w) {
+    return graph.node(w).size == graph.node(n).size && walk.phase[w] < last;
+  });
+}
+
+// In the loop before the one that stores a row, what will be written over is on its way.
+inline std::string print_end(const Graph& graph, const Kernel& kernel, const Walk& walk, int phase,
+                             const std::map<int, std::string>& memory) {
+  std::string text;
+  for (const int n : kernel.writes)
+    if (!walk.a_row[n] && walk.phase[n] == phase + 1)
+      text +=
+          fmt::format("  fetch_to_write({});\n  ", memory.at(n) + " + " + place(graph, walk, n));
+  return text + "}";
+}
+
+inline std::string print_line(const Graph& graph, const Kernel& kernel, const Walk& walk,
+                              const KernelLanguage& language, const Line& line,
+                              const std::map<int, std::string>& memory) {
   const int n = line.node;
   const auto pointer = [&] { return memory.at(n) + " + " + place(graph, walk, n); };
   if (line.step == LineStep::loop) {
@@ -288,7 +323,8 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Kernel
     return fmt::format("{}\n    const long count = {};", language.loop,
                        whole ? "lanes" : "end - c");
   }
-  if (line.step == LineStep::end) return "}";
+  if (line.step == LineStep::end) return print_end(graph, kernel, walk, n, memory);
+  const bool again = is_loaded_again(graph, kernel, walk, language, n);
   const bool a_row = walk.a_row[n];
   const Op op = graph.node(n).op;
   switch (line.step) {
@@ -296,11 +332,13 @@ inline std::string print_line(const Graph& graph, const Walk& walk, const Kernel
       return a_row ? fmt::format("const V v{} = spread(*({}));", n, pointer())
                    : fmt::format("const V v{} = load({}, count);", n, pointer());
     case LineStep::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
-    case LineStep::save: return fmt::format("s{}[k] = v{};", n, n);
+    case LineStep::save: return again ? "" : fmt::format("s{}[k] = v{};", n, n);
     case LineStep::recall: {  // while a row is computed, the next one is on its way from memory
       const std::string fetch =
           memory.count(n) > 0 ? fmt::format(" fetch({} + {});", pointer(), walk.space.columns) : "";
-      return fmt::format("const V v{} = s{}[k];{}", n, n, fetch);
+      return fmt::format(
+          "const V v{} = {};{}", n,
+          again ? fmt::format("load({}, count)", pointer()) : fmt::format("s{}[k]", n), fetch);
     }
     case LineStep::reduce:
       return fmt::format(
@@ -332,7 +370,8 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel,
   text += fmt::format("  const long end = begin + {0} < {1} ? begin + {0} : {1};\n  (void)r;\n",
                       piece, C);
   for (const int n : walk.values) {
-    if (walk.crosses[n]) text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
+    if (walk.crosses[n] && !is_loaded_again(graph, kernel, walk, language, n))
+      text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
     if (walk.reduced[n])
       text += fmt::format("  V a{} = {};\n", n,
                           graph.node(n).op == Op::row_sum ? "spread(0)" : "spread(-infinity())");
@@ -340,7 +379,8 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel,
   bool inside = false;
   for (const Line& line : lines_of(graph, kernel, walk)) {
     if (line.step == LineStep::end) inside = false;
-    text += (inside ? "    " : "  ") + print_line(graph, walk, language, line, memory) + "\n";
+    const std::string printed = print_line(graph, kernel, walk, language, line, memory);
+    if (!printed.empty()) text += (inside ? "    " : "  ") + printed + "\n";
     inside = inside || line.step == LineStep::loop;
   }
   return text + "}\n";

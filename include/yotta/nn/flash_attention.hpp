@@ -72,7 +72,8 @@ struct CausalMask {
 };
 
 // Scores stay as they are. Another struct with these members changes the score s = q_t . k_j /
-// sqrt(d) of query t and key j, and passes its gradient back.
+// sqrt(d) of query t and key j, and passes its gradient back. If it has end_of_row(), that is called
+// after backward() has been for the scores of one row of a tile.
 struct SameScore {
   template <class Real>
   Real operator()(Real s, int64_t /*t*/, int64_t /*j*/) const {
@@ -107,7 +108,7 @@ void online_softmax_row(Real* scores, int64_t n, Real factor, OnlineSums<Real>& 
   const Real m = std::max(sums.m, factor * largest(static_cast<const Real*>(scores), n));
   const Real shift = shift_of(m);
   const Real sum = detail::exp_row(static_cast<const Real*>(scores), n, factor, shift, scores);
-  const Real kept = std::exp(sums.m - shift);  // what the sums so far are worth
+  const Real kept = m == sums.m ? Real{1} : std::exp(sums.m - shift);  // what the sums are worth
   if (kept != Real{1}) detail::scale_row(o, d, kept);
   sums = {m, sums.l * kept + sum};
 }
@@ -135,8 +136,8 @@ Real change_scores(Real* scores, int64_t t, int64_t j, int64_t n, bool whole, Re
                    const Mask& mask, const ScoreMod& mod) {
   constexpr bool changes = !std::is_same_v<ScoreMod, SameScore>;
   for (int64_t c = 0; c < n && changes; ++c) scores[c] = mod(factor * scores[c], t, j + c);
-  for (int64_t c = 0; c < n && !whole; ++c)
-    if (!mask(t, j + c)) scores[c] = -std::numeric_limits<Real>::infinity();
+  for (int64_t c = 0; c < n && !whole; ++c)  // without a branch
+    scores[c] = mask(t, j + c) ? scores[c] : -std::numeric_limits<Real>::infinity();
   return changes ? Real{1} : factor;
 }
 
@@ -218,6 +219,7 @@ void flash_backward_row(Real* scores, Real* dP, int64_t t, int64_t j, int64_t n,
   });
   for (int64_t c = 0; c < n && changes; ++c)
     dP[c] = factor * mod.backward(dP[c], factor * raw[c], t, j + c);
+  if constexpr (requires { mod.end_of_row(); }) mod.end_of_row();
 }
 
 // What one query head's backward pass works on.

@@ -160,6 +160,27 @@ struct FlexMask {
   }
 };
 
+// What the scores of a row add to the gradients of captured numbers, one place a score and number:
+// the loop that fills it has no branch and no sum to wait for, so it computes a register full of
+// scores at once.
+template <class Real, int K>
+struct CapturedRow {
+  int64_t count = 0;           // scores so far
+  bool too_many = false;       // one depends on more captured numbers than score_mod says
+  int index[K + 1][flash_BK];  // which number, -1 for none (K may be 0)
+  Real share[K + 1][flash_BK];
+
+  // dy: the gradient of the changed score y.
+  void add(const Dual<Real, K>& y, Real dy) {
+    for (int i = 0; i < K; ++i) {
+      index[i][count] = i < y.used ? y.index[i] : -1;
+      share[i][count] = dy * y.partial[i];
+    }
+    too_many = too_many || y.overflowed();
+    ++count;
+  }
+};
+
 // The gradients of captured numbers that one key head finds. Helper threads must not throw, so a
 // mistake is noted, and reported at the end.
 struct CapturedSums {
@@ -167,24 +188,40 @@ struct CapturedSums {
   bool too_many = false;     // a score depends on more of them than score_mod says
   bool outside = false;      // or on one that is none of the n
 
-  // dy: the gradient of the changed score y.
   template <class Real, int K>
   void add(const Dual<Real, K>& y, Real dy) {
     too_many = too_many || y.overflowed();
     for (int i = 0; i < y.used && !too_many; ++i)
-      if (y.index[i] >= 0 && y.index[i] < static_cast<int>(sums.size()))
-        sums[y.index[i]] += static_cast<double>(dy * y.partial[i]);
-      else
-        outside = true;
+      add_share(y.index[i], static_cast<double>(dy * y.partial[i]));
+  }
+  void add_share(int index, double share) {
+    if (index >= 0 && index < static_cast<int>(sums.size()))
+      sums[index] += share;
+    else
+      outside = true;
+  }
+  // Neighbours mostly read the same number (a head's slope): then it is looked up once for them.
+  template <class Real, int K>
+  void add_row(CapturedRow<Real, K>& row) {
+    too_many = too_many || row.too_many;
+    for (int i = 0; i < K && !too_many; ++i)
+      for (int64_t c = 0, end; c < row.count; c = end) {
+        const int* const index = row.index[i];
+        for (end = c + 1; end < row.count && index[end] == index[c];) ++end;
+        const Real sum = sum_lanes<Real>(
+            end - c, [&](int64_t l, auto count) { return load(row.share[i] + c + l, count); });
+        if (index[c] >= 0) add_share(index[c], static_cast<double>(sum));
+      }
+    row.count = 0;
   }
 };
 
 // score_mod and its derivative: the same code, called with a Dual.
-template <class ScoreMod>
+template <class ScoreMod, class Captures = CapturedSums>
 struct FlexScore {
   const ScoreMod& score_mod;
   FlexPlace at;
-  CapturedSums* captured = nullptr;
+  Captures* captured = nullptr;
 
   template <class Score>
   Score operator()(Score s, int64_t t, int64_t j) const {
@@ -200,7 +237,14 @@ struct FlexScore {
 // Without a score_mod the loops' own fast path.
 template <>
 struct FlexScore<NoScoreMod> : SameScore {
-  FlexScore(const NoScoreMod&, const FlexPlace&, CapturedSums* = nullptr) {}
+  FlexScore(const NoScoreMod&, const FlexPlace&) {}
+};
+
+// What flash_backward is told: the same, and after each row its shares go to the sums.
+template <class ScoreMod, class Real>
+struct FlexRowScore : FlexScore<ScoreMod, CapturedRow<Real, captured_reads<ScoreMod>()>> {
+  CapturedSums* sums = nullptr;
+  void end_of_row() const { sums->add_row(*this->captured); }
 };
 
 // ---- forward -----------------------------------------------------------------------------------
@@ -212,7 +256,7 @@ MatrixView<T> head_rows(T* x, int64_t length, int64_t heads, int64_t d, int64_t 
 }
 
 // Rows of tiles that a thread takes at once.
-inline constexpr int rows_at_once = 16;
+inline constexpr int rows_at_once = 32;
 
 // The keys that rows [first, last) of tiles need, as spans without gaps. Most masks have one; pages
 // of a store are many, and what lies between them is not read.
@@ -336,8 +380,14 @@ void flex_backward_heads(const FlexSizes& s, const Tensor& dout, const Tensor& q
                                            keys(d.dk.data<Real>()),
                                            keys(d.dv.data<Real>())};
       const FlexPlace at{b, h, 0, 0, tiles.keys};
-      flash_backward(head, FlexMask<Mask>{tiles, at},
-                     FlexScore<ScoreMod>{score_mod, at, &found[i / s.group()]});
+      const FlexMask<Mask> mask{tiles, at};
+      if constexpr (std::is_same_v<ScoreMod, NoScoreMod>) {
+        flash_backward(head, mask, SameScore{});
+      } else {
+        CapturedRow<Real, captured_reads<ScoreMod>()> row;
+        flash_backward(head, mask,
+                       FlexRowScore<ScoreMod, Real>{{score_mod, at, &row}, &found[i / s.group()]});
+      }
     }
   });
   for (const CapturedSums& each : found) {

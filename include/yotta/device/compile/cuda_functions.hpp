@@ -16,6 +16,7 @@ __device__ inline V load(const Real* from, long) { return *from; }
 __device__ inline void store(Real* to, V v, long) { *to = v; }
 __device__ inline void store_one(Real* to, V v) { if (threadIdx.x == 0) *to = v; }
 __device__ inline void fetch(const Real*) {}
+__device__ inline void fetch_to_write(Real*) {}
 __device__ inline V among(V v, long, V) { return v; }
 __device__ inline V infinity() { return Real(1e300) * Real(1e300); }
 __device__ inline V larger(V a, V b) { return a > b ? a : b; }

@@ -45,6 +45,7 @@ namespace yotta {
       for (long i = 0; i < count; ++i) to[i] = v[i];                                              \
   }                                                                                               \
   [[gnu::always_inline]] static inline void fetch(const Real* p) { __builtin_prefetch(p); }       \
+  [[gnu::always_inline]] static inline void fetch_to_write(Real* p) { __builtin_prefetch(p, 1); } \
   [[gnu::always_inline]] static inline V among(V v, long count, V other) {                        \
     if (count < lanes)                                                                            \
       for (long i = count; i < lanes; ++i) v[i] = other[i];                                       \
@@ -77,8 +78,9 @@ namespace yotta {
     constexpr bool f32 = sizeof(Real) == 4;                                                       \
     constexpr int degree = f32 ? 7 : 13;                                                          \
     constexpr int mantissa = f32 ? 23 : 52;                                                       \
-    constexpr int bias = f32 ? 127 : 1023;                                                        \
-    constexpr Real magic = Real(f32 ? 0x1.8p23 : 0x1.8p52);                                       \
+    constexpr Real magic = Real(f32 ? 0x1.8p23 + 126 : 0x1.8p52 + 1022);                          \
+    constexpr double factorial[] = {                                                              \
+        1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600, 6227020800}; \
     const V lowest = spread(Real(f32 ? -87.5 : -708.5));                                          \
     const V highest = spread(Real(f32 ? 89.0 : 710.0));                                           \
     x = x < lowest ? lowest : x;                                                                  \
@@ -86,10 +88,9 @@ namespace yotta {
     const V rounded = x * Real(1.44269504088896340736) + magic;                                   \
     const V n = rounded - magic;                                                                  \
     const V r = (x - n * Real(0x1.62e4p-1)) - n * Real(1.42860682030941723212e-6);                \
-    const Mask exponent = (Mask)rounded + (bias - 1);                                             \
-    V e = spread(1);                                                                              \
-    for (int k = degree; k > 0; --k) e = e * (r * Real(1.0 / k)) + Real(1);                       \
-    return (e + e) * (V)(exponent << mantissa);                                                   \
+    V twice = spread(Real(2 / factorial[degree]));                                                \
+    for (int k = degree - 1; k >= 0; --k) twice = twice * r + Real(2 / factorial[k]);             \
+    return twice * (V)((Mask)rounded << mantissa);                                                \
   }                                                                                               \
   [[gnu::always_inline]] static inline U high_word(U a, unsigned b) {                             \
     const W even = ((W)a & 0xffffffffull) * b;                                                    \

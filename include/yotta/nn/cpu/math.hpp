@@ -9,7 +9,8 @@
 //     f64: D = 13, rest 4e-18, relative error about 3e-16
 //
 // n comes without a branch: adding 1.5 * 2^23 to a small f32 leaves no room for a fraction, so the
-// sum is rounded and its low bits hold n. 2^n is made by writing n into the exponent bits.
+// sum is rounded and its low bits hold n. 2^n is made by writing n into the exponent bits; what they
+// count from is added to 1.5 * 2^23 beforehand.
 // r is x - n ln 2 with ln 2 in two pieces, the first so short that n times it is exact.
 // Results too small for a normal number are 0, too large ones infinity, NaN stays NaN.
 // Reference: Muller, "Elementary Functions: Algorithms and Implementation", chapter 11.
@@ -29,26 +30,26 @@ struct ExpConstants;
 template <>
 struct ExpConstants<float> {
   using Bits = uint32_t;
-  static constexpr int degree = 7, mantissa_bits = 23, bias = 127;
-  static constexpr float round = 0x1.8p23f, lowest = -87.5f, highest = 89.0f;
+  static constexpr int degree = 7, mantissa_bits = 23;
+  static constexpr float round = 0x1.8p23f + 126, lowest = -87.5f, highest = 89.0f;
 };
 template <>
 struct ExpConstants<double> {
   using Bits = uint64_t;
-  static constexpr int degree = 13, mantissa_bits = 52, bias = 1023;
-  static constexpr double round = 0x1.8p52, lowest = -708.5, highest = 710.0;
+  static constexpr int degree = 13, mantissa_bits = 52;
+  static constexpr double round = 0x1.8p52 + 1022, lowest = -708.5, highest = 710.0;
 };
 
 constexpr double factorial(int n) { return n <= 1 ? 1.0 : n * factorial(n - 1); }
 
-// 1/k! + r/(k+1)! + r^2/(k+2)! + ... up to the degree, by Horner's rule.
+// Twice 1/k! + r/(k+1)! + r^2/(k+2)! + ... up to the degree, by Horner's rule.
 template <class Real, int k>
-[[gnu::always_inline]] inline Vector<Real> taylor_from(Vector<Real> r) {
-  constexpr Real coefficient = static_cast<Real>(1.0 / factorial(k));
+[[gnu::always_inline]] inline Vector<Real> twice_taylor_from(Vector<Real> r) {
+  constexpr Real coefficient = static_cast<Real>(2.0 / factorial(k));
   if constexpr (k == ExpConstants<Real>::degree)
     return in_all_lanes(coefficient);
   else
-    return taylor_from<Real, k + 1>(r) * r + coefficient;
+    return twice_taylor_from<Real, k + 1>(r) * r + coefficient;
 }
 
 }  // namespace detail
@@ -64,14 +65,13 @@ template <class Real>
 
   x = x < Constants::lowest ? in_all_lanes(Constants::lowest) : x;
   x = x > Constants::highest ? in_all_lanes(Constants::highest) : x;
-  const Vector<Real> rounded = x * log2_e + Constants::round;  // n in its low bits
+  const Vector<Real> rounded = x * log2_e + Constants::round;
   const Vector<Real> n = rounded - Constants::round;
   const Vector<Real> r = (x - n * ln2_high) - n * ln2_low;
-  // 2^(n-1), so that n = 128 fits the exponent; n = -126 gives zero.
-  const Bits exponent = (Bits)rounded + static_cast<typename Constants::Bits>(Constants::bias - 1);
-  const Vector<Real> half_scale = (Vector<Real>)(exponent << Constants::mantissa_bits);
-  const Vector<Real> e_r = detail::taylor_from<Real, 0>(r);
-  return (e_r + e_r) * half_scale;
+  // The low bits of `rounded` are n + 126, in f64 n + 1022: the exponent of 2^(n-1), so that n = 128
+  // fits; n = -126 gives zero.
+  const Vector<Real> half_scale = (Vector<Real>)((Bits)rounded << Constants::mantissa_bits);
+  return detail::twice_taylor_from<Real, 0>(r) * half_scale;
 }
 
 // Lane by lane: compilers have no portable vector square root.

@@ -78,18 +78,17 @@ class TransposedTiles {
 template <class Real>
 class PaddedRows {
  public:
-  PaddedRows(int64_t rows, int64_t d)
-      : d_(d),
-        pitch_(ceil_div(d, TileShape<Real>::TN) * TileShape<Real>::TN),
-        rows_(rows * pitch_) {
+  PaddedRows(int64_t rows, int64_t d) : d_(d), rows_(rows * pitch_) {
     std::fill_n(rows_.data(), rows * pitch_, Real{0});
   }
   template <class Number>
-  explicit PaddedRows(MatrixView<Number> x) : PaddedRows(x.rows, x.cols) {
-    for (int64_t i = 0; i < x.rows; ++i)
+  explicit PaddedRows(MatrixView<Number> x) : d_(x.cols), rows_(x.rows * pitch_) {
+    for (int64_t i = 0; i < x.rows; ++i) {
       for_lanes<Real>(d_, [&](int64_t c, auto count) {
         store(row(i) + c, load(static_cast<const Number*>(&x(i, c)), count), count);
       });
+      std::fill_n(row(i) + d_, pitch_ - d_, Real{0});
+    }
   }
   Real* row(int64_t i) const { return rows_.data() + i * pitch_; }
   MatrixView<Real> rows(int64_t begin, int64_t end) const {
@@ -99,11 +98,14 @@ class PaddedRows {
     return read_only(rows(begin, end));
   }
   void copy_to(MatrixView<Real> x) const {
-    for (int64_t i = 0; i < x.rows; ++i) std::copy_n(row(i), d_, &x(i, 0));
+    for (int64_t i = 0; i < x.rows; ++i)
+      for_lanes<Real>(d_, [&](int64_t c, auto count) {
+        store(&x(i, c), load(static_cast<const Real*>(row(i) + c), count), count);
+      });
   }
 
  private:
-  int64_t d_, pitch_;
+  int64_t d_, pitch_ = ceil_div(d_, TileShape<Real>::TN) * TileShape<Real>::TN;
   PackBuffer<Real> rows_;
 };
 
