@@ -154,6 +154,21 @@ TEST_CASE("all examples, compiled, in f32 and f64") {
   }
 }
 
+TEST_CASE("a later loop does not load an input that an earlier one has written over") {
+  if (compiler_here().compiler.empty()) YOTTA_NOT_RUN("no C++ compiler is installed");
+  const Tensor x = uniform("x", {16, 16});
+  const FusedProgram program(capture_list(
+      [](const std::vector<Array>& in) {
+        const Array product = matmul(in[0], in[0]);  // nobody's but the next kernel's
+        const Array twice = product * 2.0;           // takes its memory
+        return std::vector<Array>{twice, exp(product - row_max(twice))};
+      },
+      {x}));
+  REQUIRE(program.allocations() == 2);
+  const std::vector<Tensor> got = program({x}), expected = run(program.graph(), {x});
+  for (size_t i = 0; i < got.size(); ++i) check_close(got[i], expected[i], 2e-6);
+}
+
 TEST_CASE("the ledger has what the formula says") {
   const std::vector<Tensor> in = net_input(16);
   const FusedProgram program(capture_list(net, in), {.run_by = RunBy::interpreter});
