@@ -25,6 +25,9 @@ Array layernorm(const Array& x, const Array& gain) {
 }
 Array chain(const Array& x, const Array& bias) { return exp((x + bias) * 2.0) / (x + 3.0); }
 
+// A number a row that is known before the columns are walked over.
+Array centred_by(const Array& x, const Array& m) { return (x - m) * row_sum(x - m); }
+
 Tensor numbers(Shape shape) {
   std::vector<float> made;
   for (int64_t i = 0; i < product(shape); ++i)
@@ -85,8 +88,8 @@ void expect_leaves(const Graph& graph) {
 
 // ---- 05.5
 
-void expect_phases(const Graph& graph, const char* advice) {
-  const Kernel kernel = first_kernel(graph);
+void expect_phases(const Graph& graph, const char* advice, size_t which = 0) {
+  const Kernel kernel = kernels(graph, fuse(graph)).at(which);
   const Walk walk = walk_of(graph, kernel);
   const std::vector<int> got = solution.phases(graph, plain(kernel));
   expect(got.size() == graph.nodes.size(), "walk.phase has an entry for each node of the graph");
@@ -163,12 +166,24 @@ TEST_CASE("05.1: each input once, each output once") {
                          : "what it writes crosses the bus too"));
 }
 TEST_CASE("05.1: FLOPs of all nodes") {
-  const Graph graph = capture(softmax, matrix());
+  for (const auto& [what, graph] : {std::pair{"softmax", capture(softmax, matrix())},
+                                    {"layernorm", capture(layernorm, matrix(), row())}}) {
+    const Kernel kernel = first_kernel(graph);
+    const double got = solution.cost(graph, plain(kernel)).flops;
+    expect(got == cost_of(graph, kernel).flops,
+           fmt::format("FLOPs of {} on (4, 8): expected {}, got {}: those of each node, and some "
+                       "have one number a row",
+                       what, cost_of(graph, kernel).flops, got));
+  }
+}
+TEST_CASE("05.1: bytes of the type") {
+  const Graph graph = capture(softmax, matrix().to(DType::f64));
   const Kernel kernel = first_kernel(graph);
-  const double got = solution.cost(graph, plain(kernel)).flops;
-  expect(got == cost_of(graph, kernel).flops,
-         fmt::format("FLOPs of softmax on (4, 8): expected {}, got {}: those of each node",
-                     cost_of(graph, kernel).flops, got));
+  const OpCost got = solution.cost(graph, plain(kernel));
+  expect(got.bytes_read == 8 * 32 && got.bytes_written == 8 * 32,
+         fmt::format("softmax of (4, 8) in f64: 256 bytes are read and 256 written, got {} and {}; "
+                     "bytes_of knows the type",
+                     got.bytes_read, got.bytes_written));
 }
 
 TEST_CASE("05.2: what stands alone joins nobody") {
@@ -203,6 +218,8 @@ TEST_CASE("05.2: rows that registers cannot hold are not fused across a reductio
   const Size longer{4, longest_row + 1}, longest{4, longest_row};
   expect(!solution.same_walk({longer, false, true}, {longer, false, false}),
          fmt::format("a row of {} is longer than longest_row", longest_row + 1));
+  expect(!solution.same_walk({longer, false, false}, {longer, false, true}),
+         fmt::format("a row of {} and a reduction, either way round", longest_row + 1));
   expect(solution.same_walk({longer, false, false}, {longer, false, false}),
          "without a reduction the length of a row does not matter");
   expect(solution.same_walk({longest, false, true}, {longest, false, false}),
@@ -215,6 +232,18 @@ TEST_CASE("05.3: chains, softmax and layernorm are one kernel each") {
   expect_kernels("layernorm", capture(layernorm, matrix(), row()), 1);
   expect_kernels("two branches that meet",
                  capture([](const Array& x) { return exp(x) + sqrt(x * x); }, matrix()), 1);
+}
+TEST_CASE("05.3: every operand has its turn") {
+  expect_kernels("matmul(x, x) + exp(x)",
+                 capture([](const Array& x) { return matmul(x, x) + exp(x); }, matrix(8, 8)), 2);
+  expect_kernels("exp(x) + matmul(x, x)",
+                 capture([](const Array& x) { return exp(x) + matmul(x, x); }, matrix(8, 8)), 2);
+}
+TEST_CASE("05.3: the whole kernels are compared") {
+  expect_kernels("a sum over one column, then over eight",
+                 capture([](const Array& x, const Array& s) { return x * (row_sum(exp(s)) * 2); },
+                         matrix(8, 8), matrix(8, 1)),
+                 2);
 }
 TEST_CASE("05.3: no path leads out of a kernel and back") {
   const Graph around =
@@ -240,6 +269,13 @@ TEST_CASE("05.4: another kernel reads it") {
         return e * 2 + matmul(e, w);
       },
       matrix(8, 8), matrix(8, 8)));
+  // The matmul reads exp first, and its own kernel last.
+  expect_leaves(capture_list(
+      [](const std::vector<Array>& in) {
+        const Array e = exp(in[0]);
+        return std::vector<Array>{matmul(e, in[0]), e * 2};
+      },
+      {matrix(8, 8)}));
 }
 TEST_CASE("05.4: what only its own kernel reads stays in registers") {
   expect_leaves(capture(softmax, matrix()));
@@ -264,6 +300,15 @@ TEST_CASE("05.5: what is read is loaded where it is first used") {
   expect_phases(late, "only the second loop reads it");
   const Graph twice = capture([](const Array& x) { return x * row_sum(x); }, matrix());
   expect_phases(twice, "the first of its users needs it there");
+  const Graph later_in_the_list =
+      capture([](const Array& x, const Array& z) { return (x / row_sum(x) + z) * row_sum(z); },
+              matrix(), matrix());
+  expect_phases(later_in_the_list, "the earliest phase in which any of its users needs it");
+}
+TEST_CASE("05.5: what comes from memory is there") {
+  const Graph long_rows = capture(softmax, matrix(2, longest_row + 1));
+  expect_phases(long_rows, "another kernel has added it up, and it is loaded like any other value",
+                1);
 }
 TEST_CASE("05.5: made numbers too") {
   const Graph graph =
@@ -296,19 +341,37 @@ TEST_CASE("05.6: nothing else crosses memory") {
            fmt::format("{}: {} numbers are stored, expected 120: only what the kernel writes", what,
                        got.moved.stored));
   }
+  const Executed sums = execute("a mean of each row",
+                                capture([](const Array& a) { return row_sum(a) / 8.0; }, x), {x});
+  expect(sums.moved.stored == 3,
+         fmt::format("a mean of each of 3 rows: {} numbers are stored, expected 3: lines_of stores "
+                     "what is one number a row",
+                     sums.moved.stored));
 }
-TEST_CASE("05.6: one number a row is computed once") {
-  const Graph graph = capture(layernorm, matrix(), row());
+TEST_CASE("05.6: only what a later loop needs is saved") {
+  const Graph graph = capture(softmax, matrix());
   const Kernel kernel = first_kernel(graph);
   const Walk walk = walk_of(graph, kernel);
-  bool inside = false;
-  for (const Line& line : lines_by_student(graph, kernel, walk)) {
-    inside = (inside || line.step == LineStep::loop) && line.step != LineStep::end;
-    if (!inside || line.step == LineStep::loop || line.step == LineStep::reduce) continue;
-    expect(!walk.a_row[line.node],
-           fmt::format("{} is one number a row; in a loop it is computed once for each vector of "
-                       "the row",
+  for (const Line& line : lines_by_student(graph, kernel, walk))
+    expect(line.step != LineStep::save || walk.crosses[line.node],
+           fmt::format("{} is saved, and no later loop needs it: it would cost registers",
                        name_of(graph, line.node)));
+  CHECK(true);
+}
+TEST_CASE("05.6: one number a row is computed once") {
+  for (const Graph& graph :
+       {capture(layernorm, matrix(), row()), capture(centred_by, matrix(), matrix(4, 1))}) {
+    const Kernel kernel = first_kernel(graph);
+    const Walk walk = walk_of(graph, kernel);
+    bool inside = false;
+    for (const Line& line : lines_by_student(graph, kernel, walk)) {
+      inside = (inside || line.step == LineStep::loop) && line.step != LineStep::end;
+      if (!inside || line.step == LineStep::loop || line.step == LineStep::reduce) continue;
+      expect(!walk.a_row[line.node],
+             fmt::format("{} is one number a row; in a loop it is loaded or computed once for each "
+                         "vector of the row",
+                         name_of(graph, line.node)));
+    }
   }
   CHECK(true);
 }
@@ -347,4 +410,10 @@ TEST_CASE("05.7: only over a value of its size") {
   expect(
       !solution.can_overwrite(two_values({4, 1}, {4, 8}), {{load_step, 0}, {store_step, 1}}, 0, 1),
       "the operand is (4, 1), the result (4, 8): it would be written over what lies behind");
+  expect(
+      !solution.can_overwrite(two_values({1, 8}, {4, 8}), {{load_step, 0}, {store_step, 1}}, 0, 1),
+      "the operand is (1, 8), a row that all rows read; the result (4, 8) has no room there");
+  expect(
+      !solution.can_overwrite(two_values({4, 8}, {4, 1}), {{load_step, 0}, {store_step, 1}}, 0, 1),
+      "the operand is (4, 8), the result (4, 1): they are not alike in size");
 }
