@@ -6,6 +6,7 @@
 #include "course/shared/lesson.hpp"
 #include "course/shared/mask_picture.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/nn/flex_core.hpp"
 #include "yotta/nn/paged_attention.hpp"
 
 using namespace yotta;
@@ -199,6 +200,30 @@ void paged(Lesson& lesson, const Options& options) {
   lesson.number("paged.slots", static_cast<double>(held));
 }
 
+// Tokens of three short documents; and how many slots some longer ones take, packed or padded.
+void packed(Lesson& lesson) {
+  const std::vector<int> short_ones = cut_into(11, {4, 2, 5});
+  const Packing row = packing_of(short_ones, 11);
+  lesson.section("Packed documents");
+  const auto line = [&](const char* name, const std::vector<int32_t>& numbers) {
+    std::string text;
+    for (const int32_t each : numbers) text += fmt::format("{:>3}", each);
+    lesson.say("{:<10}{}", name, text);
+  };
+  line("place", row.places);
+  line("document", row.documents);
+  line("position", row.positions);
+  const int T = 4096, tile = 64;
+  const std::vector<int> documents = cut_into(T, {300, 700, 150, 400});
+  const int count = documents.back() + 1, longest = 700;
+  const auto tiles = whole_tiles({.document = true}, documents, T);
+  const double apart = static_cast<double>(count * causal_tiles(ceil_div(longest, tile)));
+  lesson.say("{} documents, padded to the longest: {} slots, {:.0f} tiles", count, count * longest,
+             apart);
+  lesson.say("packed:                            {:>5} slots,  {} tiles of {} causal ones", T,
+             count_tiles(tiles->tiles()), causal_tiles(T / tile));
+}
+
 template <class Run>
 double seconds_of(Run run) {
   double best = 1e9;
@@ -254,6 +279,7 @@ int main(int argc, char** argv) {
         work(lesson);
         dual(lesson);
         slopes(lesson);
+        packed(lesson);
         paged(lesson, options);
         if (options.measure != 0) measured(lesson, options);
       },

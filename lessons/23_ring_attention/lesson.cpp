@@ -12,6 +12,7 @@
 #include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/ddp.hpp"
+#include "yotta/parallel/flex_ring.hpp"
 
 using namespace yotta;
 
@@ -240,6 +241,42 @@ void memory(Lesson& lesson, const Sizes& sizes) {
   }
 }
 
+// The tiles of each rank if four ranks cut a sequence of four documents, in three ways.
+void documents(Lesson& lesson) {
+  const int T = 4096, ranks = 4;
+  const MaskOptions mask{.document = true};
+  std::vector<int32_t> document;
+  for (int32_t which = 0; const int length : {1500, 300, 1900, 396})
+    document.insert(document.end(), length, which++);
+  const Packing whole = packing_of(document, T);
+  lesson.section("Four documents in 4096 tokens: non-empty tiles of 64 x 64 of each rank");
+  lesson.say("{:<12}{:>8}{:>8}{:>8}{:>8}{:>14}", "", "rank 0", "rank 1", "rank 2", "rank 3",
+             "most to mean");
+  const auto row = [&](const char* name, const auto& places_of) {
+    std::vector<int64_t> tiles;
+    for (int rank = 0; rank < ranks; ++rank)
+      tiles.push_back(count_tiles(
+          TextTiles(mask, document, T, places_of(rank), whole.places, Where::current()).tiles()));
+    const auto most = static_cast<double>(*std::max_element(tiles.begin(), tiles.end()));
+    const double all = std::accumulate(tiles.begin(), tiles.end(), 0.0);
+    lesson.say("{:<12}{:>8}{:>8}{:>8}{:>8}{:>14.2f}", name, tiles[0], tiles[1], tiles[2], tiles[3],
+               most * ranks / all);
+  };
+  const auto chunks = [&](ChunkOrder order) {
+    return [=](int rank) {
+      const Positions at = context_positions(T, ranks, rank, order);
+      std::vector<int32_t> places;
+      for (int64_t t = 0; t < T / ranks; ++t)
+        places.push_back(static_cast<int32_t>(at.of(t, T / ranks)));
+      return places;
+    };
+  };
+  row("contiguous", chunks(ChunkOrder::contiguous));
+  row("zig-zag", chunks(ChunkOrder::zigzag));
+  const ContextDeal deal = deal_context(mask, document, T, ranks);
+  row("dealt", [&](int rank) { return deal.places[rank]; });
+}
+
 void draw(Lesson& lesson) {
   std::ofstream("ring_attention.svg") << ring_attention_svg();
   lesson.say("drawn in ring_attention.svg");
@@ -274,6 +311,7 @@ int main(int argc, char** argv) {
         same_losses(lesson, sizes);
         merge_by_hand(lesson);
         who_computes(lesson, sizes);
+        documents(lesson);
         timeline(lesson, sizes);
         who_breaks_first(lesson, sizes);
         memory(lesson, sizes);

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 
 #include "runner/grade.hpp"
@@ -520,4 +522,82 @@ TEST_CASE("--load with a tokenizer.json: trained, sampled, saved and loaded agai
   CHECK(again.well());
   CHECK(contains(again.output, " tokens by " + saved + "/tokenizer.json, "));
   CHECK(runner::read_text(saved + "/tokenizer.json") == json);
+}
+
+TEST_CASE("packed documents: serial, ring and Ulysses have the same losses; exact resume") {
+  const TemporaryFolder folder;
+  const std::string texts = (folder / "texts").string(), json = (folder / "run.json").string();
+  std::filesystem::create_directory(texts);
+  for (int file = 0; file < 12; ++file) {
+    std::string text;
+    for (int i = 0; i < 20 + file * file * 2; ++i)
+      text += static_cast<char>('a' + i * (file + 3) % 26);
+    yotta::write_file(texts + "/" + std::to_string(10 + file), text);
+  }
+  const Words packed = {"--layers", "1",           "--width",   "16",     "--heads",
+                        "4",        "--context",   "96",        "--text", texts,
+                        "--pack",   "--attention", "flex",      "--mask", "document,window=40",
+                        "--steps",  "3",           "--dropout", "0.1",    "--json",
+                        json};
+  const auto run = [&](const Words& more) {
+    Words words = packed;
+    words.insert(words.end(), more.begin(), more.end());
+    const runner::Ending ending = train(words);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    return nlohmann::json::parse(yotta::read_file(json));
+  };
+  const auto losses = [](const nlohmann::json& of) {
+    return of["loss"].get<std::vector<double>>();
+  };
+  const nlohmann::json serial = run({});
+  CHECK(serial["attention"] == "flex");
+  CHECK(serial["mask"] == "document,window=40");
+  CHECK(serial["pack"] == "files");
+  for (const Words& layout : {Words{"--layout", "cp=2"}, Words{"--layout", "cp=4"},
+                              Words{"--layout", "cp=2,tp=2", "--context-parallel", "ulysses"},
+                              Words{"--layout", "cp=2,dp=2", "--recompute", "all"}}) {
+    const nlohmann::json parallel = run(layout);
+    CAPTURE(layout[1]);
+    for (size_t step = 0; step < 3; ++step)
+      CHECK(std::abs(losses(parallel)[step] - losses(serial)[step]) <= 2e-5);
+    CHECK(std::abs(parallel["validation_loss"].get<double>() -
+                   serial["validation_loss"].get<double>()) <= 2e-5);
+    const auto flops = parallel["flex_flops_per_rank"].get<std::vector<double>>();
+    const auto most = *std::max_element(flops.begin(), flops.end());
+    CHECK(most * static_cast<double>(flops.size()) <=
+          1.2 * std::accumulate(flops.begin(), flops.end(), 0.0));
+  }
+  const std::string saved = (folder / "saved").string();
+  run({"--stop-after", "2", "--save", saved});
+  const nlohmann::json rest = run({"--resume", saved, "--load-ahead", "2"});
+  CHECK(losses(rest) == std::vector<double>{losses(serial)[2]});
+  check_refused({"--resume", saved, "--steps", "3", "--dropout", "0.1", "--text", texts}, "mask");
+}
+
+TEST_CASE("masks: what does not go together is refused, and a prefix has no targets") {
+  const auto refused = [](Words options, const std::string& words) {
+    options.insert(options.begin(), {"--attention", "flex"});
+    check_refused(options, words);
+  };
+  check_refused({"--mask", "window=4"}, "add --attention flex");
+  check_refused({"--mask", "window=4", "--attention", "plain"}, "this is plain");
+  refused({"--mask", "window=0"}, "--mask window=0: it takes a number of tokens, 1 or more");
+  refused({"--mask", "window=x"}, "--mask window=x");
+  refused({"--mask", "windows"}, "--mask has 'windows'; it takes causal, document, window=N");
+  refused({"--mask", "alibi,alibi", "--dialect", "llama"}, "alibi twice");
+  refused({"--mask", "alibi"}, "take the dialect llama");
+  refused({"--mask", "prefix=200"}, "a prefix of 200 tokens in a context of 128");
+  refused({"--mask", "document"}, "add --pack");
+  refused({"--pack"}, "--mask document");
+  refused({"--recompute", "attention"}, "which flex attention never keeps");
+  const TemporaryFolder folder;
+  const std::string one = (folder / "one").string();
+  yotta::write_file(one, std::string(5000, 'x'));
+  refused({"--mask", "document", "--pack", "--text", one}, "is one file");
+  Words words = tiny;
+  words.insert(words.end(), {"--attention", "flex", "--mask", "prefix=5,window=3"});
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
 }

@@ -35,11 +35,11 @@
 namespace yotta {
 
 struct Text {
-  std::string bytes;          // every byte is a token, 0 to 255
-  int64_t files = 0;          // read
-  int64_t skipped = 0;        // hidden, empty or binary
-  int64_t skipped_bytes = 0;  // in binary files
-  std::vector<int64_t> ends;  // of each file, in bytes: where the next one begins
+  std::string bytes;               // every byte is a token, 0 to 255
+  int64_t files = 0;               // read
+  int64_t skipped = 0;             // hidden, empty or binary
+  int64_t skipped_bytes = 0;       // in binary files
+  std::vector<int64_t> ends = {};  // of each file, in bytes: where the next one begins
 };
 
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
@@ -81,9 +81,9 @@ TextSplit split_text(std::string_view text, int64_t context, double validation_s
 // ---- batches ------------------------------------------------------------------------------------
 
 struct Batch {
-  Tensor inputs;                   // (B, T) i32
-  Tensor targets;                  // (B, T) i32, the token after each input
-  std::vector<int32_t> documents;  // (B, T): of which document, from 0 in each sequence; or none
+  Tensor inputs;                        // (B, T) i32
+  Tensor targets;                       // (B, T) i32, the token after each input
+  std::vector<int32_t> documents = {};  // (B, T): of which document, from 0 in each; or none
 };
 
 // Draws sequences from a text: from its bytes, or from the tokens of a tokenizer.
