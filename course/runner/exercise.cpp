@@ -204,6 +204,7 @@ Task read_task(const nlohmann::json& json, const std::string& difficulty) {
   task.function = json.value("function", "");
   task.words = json.value("task", "");
   if (json.contains("needs")) task.needs = strings(json.at("needs"));
+  task.equivalent = json.value("equivalent", task.equivalent);
   task.minutes = json.value("minutes", 0);
   task.difficulty =
       json.value("difficulty", task.title.starts_with("warm-up: ") ? "easy" : difficulty);

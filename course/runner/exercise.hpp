@@ -42,6 +42,8 @@ struct Task {
   std::string difficulty = {};
   std::string function = {};  // of the page, whose body the student writes: "Ddp::finish"
   std::string words = {};     // what it is to do, in the starter
+  // Small changes of its solution that change nothing, and why: see mutate.hpp.
+  std::map<std::string, std::string> equivalent = {};
   // What a case counts for among its task's. 0: it is a remark, which is shown and takes no points.
   int weight(const std::string& name) const;
 };

@@ -88,12 +88,6 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// For doctest's filter, which takes a comma for the end of a name; ? stands for any character.
-std::string pattern(std::string name) {
-  std::replace(name.begin(), name.end(), ',', '?');
-  return name;
-}
-
 // By their weights, what the cases of a task have earned, of how much.
 struct Earned {
   int points = 0, of = 0;
@@ -256,6 +250,11 @@ std::vector<CaseResult> only(const std::vector<std::string>& names,
 }
 
 }  // namespace
+
+std::string pattern(std::string name) {
+  std::replace(name.begin(), name.end(), ',', '?');
+  return name;
+}
 
 std::string printable(std::string text) {
   for (size_t i = 0; i < text.size(); ++i) {

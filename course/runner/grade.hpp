@@ -29,6 +29,10 @@ struct CouldNotGrade : std::runtime_error {
 // the screen, is a "?".
 std::string printable(std::string text);
 
+// A case's name for doctest's filter, which takes a comma for the end of a name; ? stands for any
+// character.
+std::string pattern(std::string name);
+
 // A failed case's message without what only its author knows: where it runs its ranks, and the file
 // that puts the student's functions into its hands.
 std::string in_plain_words(const std::string& text);

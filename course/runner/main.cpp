@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "runner/exercise.hpp"
 #include "runner/instructor_verbs.hpp"
 #include "runner/learn.hpp"
+#include "runner/mutate.hpp"
 #include "runner/notebook_verb.hpp"
 #include "runner/predict.hpp"
 #include "runner/slides.hpp"
@@ -135,7 +137,20 @@ void add_exercise(CLI::App& app, Chosen& chosen, int& result) {
   CLI::App* verify = exercise->add_subcommand("verify", "Prove that an exercise is fair, or all");
   verify->add_option("name", chosen.name, "Its number or name; without it, all of them");
   verify->add_option("--json", chosen.json, "Write the proofs to this file too");
-  verify->callback([&] { result = runner::verify(chosen.name, chosen.json); });
+  const auto options = std::make_shared<runner::MutateOptions>();
+  const auto mutates = std::make_shared<bool>(false);
+  CLI::Option* flag = verify->add_flag(
+      "--mutate", *mutates,
+      "Change its solution by one token or statement at a time instead, and list the changes that "
+      "no case notices");
+  verify
+      ->add_option("--table", options->table,
+                   "With --mutate: a file of Markdown that gets the counts")
+      ->needs(flag);
+  verify->callback([&chosen, &result, options, mutates] {
+    options->name = chosen.name, options->json = chosen.json;
+    result = *mutates ? runner::mutate(*options) : runner::verify(chosen.name, chosen.json);
+  });
 }
 
 void add_learn(CLI::App& app, runner::LearnOptions& options, int& result) {

@@ -9,7 +9,8 @@
 // has left behind do not run any more.
 //
 // EXCLUDED names cases to leave out, separated by commas. With "list" no case runs: each has a line
-// "listed". With "empty" not_done does nothing. Signals are not caught: whoever runs the program
+// "listed". With "empty" not_done does nothing. The variable YOTTA_CASES is a filter of cases, of
+// which those that YOTTA_OTHER_CASES names are left out; then it ends with the first that fails. Signals are not caught: whoever runs the program
 // wants to see them.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS
@@ -112,6 +113,12 @@ int main(int argc, char** argv) {
   doctest::Context context;
   context.addFilter("reporters", "record");
   if (argc > 2 && *argv[2] != '\0') context.addFilter("test-case-exclude", argv[2]);
+  if (const char* const cases = std::getenv("YOTTA_CASES")) {
+    const char* const others = std::getenv("YOTTA_OTHER_CASES");
+    context.addFilter("test-case", cases);
+    if (others != nullptr && *others != '\0') context.addFilter("test-case-exclude", others);
+    context.setOption("abort-after", 1);
+  }
   const std::string how = argc > 3 ? argv[3] : "";
   const char* const list[] = {"", "--list-test-cases"};  // which setOption does not know
   if (how == "list") context.applyCommandLine(2, list);
