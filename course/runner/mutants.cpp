@@ -1,5 +1,7 @@
 #include "runner/mutants.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <sstream>
@@ -49,6 +51,11 @@ class Mutator {
 
   std::vector<Mutant> mutants() {
     for (size_t i = 0; i < tokens_.size(); ++i) {
+      if (word(i) == "fail" && word(i + 1) == "(" && partner_[i + 1] < tokens_.size()) {
+        change_statement(i);
+        i = partner_[i + 1];  // an error's words are no task
+        continue;
+      }
       change_sign(i);
       change_word(i);
       change_arguments(i);
@@ -103,6 +110,35 @@ class Mutator {
       add(other->second.first, at(i), end, other->second.second);
     if (word(i) == "!" && end > at(i) + 1 && body_[at(i) + 1] != '=')
       add("condition", at(i), at(i) + 1, "");
+    const std::string sign = text(at(i), end);
+    if (strength(sign) > 0)
+      add("dropped term", at(i) - 1, behind(last_of_term(i, end, strength(sign))), "");
+  }
+  // How strongly a sign between two terms binds; 0: it is none.
+  static int strength(const std::string& sign) {
+    static const std::map<std::string, int> all = {{"||", 1}, {"&&", 2}, {"+", 4},
+                                                   {"-", 4},  {"*", 5},  {"/", 5}};
+    const auto found = all.find(sign);
+    return found == all.end() ? 0 : found->second;
+  }
+  // The last token of the term behind a sign that ends there.
+  size_t last_of_term(size_t i, size_t behind_sign, int strong) const {
+    while (at(i) < behind_sign) ++i;
+    for (; i + 1 < tokens_.size(); ++i) {
+      if (is(i, {"(", "[", "{"}) && partner_[i] < tokens_.size()) i = partner_[i];
+      const size_t next = at(i + 1);
+      size_t end = next;
+      while (end < body_.size() && !blank(end)) ++end;
+      const std::string sign = text(next, end);
+      const bool stands_apart = blank(next - 1) && std::ispunct(sign[0]) != 0;
+      const bool stronger =
+          strength(sign) > strong || (strong < 3 && (sign == "<" || sign == ">" || sign == "<=" ||
+                                                     sign == ">=" || sign == "==" || sign == "!="));
+      if (is(i + 1, {",", ";", ")", "]", "}", "?", ":"}) ||
+          (stands_apart && !stronger && word(i + 1) != "(" && word(i + 1) != "!"))
+        break;
+    }
+    return i;
   }
   bool blank(size_t place) const { return body_[place] == ' ' || body_[place] == '\n'; }
 

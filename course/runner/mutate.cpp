@@ -91,17 +91,29 @@ BuildCommands commands_of(const Exercise& exercise, const std::string& unit) {
   return commands;
 }
 
-// The mutants that the compiler's errors are about: their files, or the lines of the unit where
-// their adapters are included.
+// "mutant_17" of a line that names its file, or empty.
+std::string mutant_in(const std::string& line) {
+  const size_t at = line.find("/mutant_"), end = line.find(".hpp", at);
+  return at == line.npos || end == line.npos ? "" : line.substr(at + 1, end - at - 1);
+}
+
+// The mutants that the compiler's errors are about. An error says so itself, or in its notes, which
+// follow it, or in the list of includes before it.
 std::set<std::string> with_errors(const std::string& said) {
   std::set<std::string> ids;
-  std::string id;
+  std::string before;
+  bool open = false;  // an error that has named none yet
   for (const std::string& line : lines_of(said)) {
-    for (size_t at = line.find("/mutant_"); at != line.npos; at = line.find("/mutant_", at + 1)) {
-      const size_t end = line.find(".hpp", at);
-      if (end != line.npos) id = line.substr(at + 1, end - at - 1);
-    }
-    if (line.find(" error: ") != line.npos && !id.empty()) ids.insert(id);
+    const std::string id = mutant_in(line);
+    const bool error = line.find(" error: ") != line.npos;
+    if (error && id.empty()) open = true;
+    if (line.starts_with("In file included from"))
+      before = id.empty() ? before : id;
+    else if (!id.empty() && (error || open))
+      ids.insert(id), open = error ? open : false;
+    else if (error && !before.empty())
+      ids.insert(before), open = false;
+    if (error) before.clear();
   }
   return ids;
 }

@@ -236,6 +236,13 @@ TEST_CASE("11.3: J whole in both") {
   expect_case("[I_X, J]", "[J, K_YZ]", 1, "[I_X, K_YZ]", why);
 }
 
+TEST_CASE("11.3: J whole in both, and an input that is unreduced") {
+  const char* const why = "What is unreduced in A or in B is unreduced in C, in case 1 too.";
+  expect_case("[I, J]{U_X}", "[J, K]", 1, "[I, K]{U_X}", why);
+  expect_case("[I, J]", "[J, K_X]{U_Y}", 1, "[I, K_X]{U_Y}", why);
+  expect_case("[I_Z, J]{U_Y}", "[J, K]{U_X}", 1, "[I_Z, K]{U_XY}", why);
+}
+
 TEST_CASE("11.3: J cut in one, or cut otherwise") {
   expect_case("[I, J_X]", "[J, K]", 2, "between X", "One input's J is cut and the other's is not.");
   expect_case("[I_Y, J]", "[J_ZX, K]", 2, "between XZ",
@@ -259,6 +266,14 @@ TEST_CASE("11.3: one axis for I and K") {
   const char* const why = "C would be cut over one axis twice; ask this first.";
   expect_case("[I_X, J]", "[J, K_X]", 4, "between X", why);
   expect_case("[I_XY, J_Z]", "[J, K_Y]", 4, "between Y", why);
+}
+
+TEST_CASE("11.3: several axes that clash") {
+  const char* const why = "All axes that stand in the way are asked for.";
+  expect_case("[I_XY, J]", "[J, K_YX]", 4, "between XY", why);
+  expect_case("[I_XZ, J]", "[J, K_X]{U_Z}", 4, "between XZ", why);
+  expect_case("[I_X, J]{U_Y}", "[J_Y, K_X]", 4, "between XY", why);
+  expect_case("[I_X, J_Y]", "[J, K_X]{U_Y}", 4, "between XY", why);
 }
 
 TEST_CASE("11.3: sums that are unreduced before the product") {
@@ -375,6 +390,64 @@ TEST_CASE("11.4: no more axes are gathered than must be") {
   }
 }
 
+TEST_CASE("11.4: in case 2 the input is gathered where more axes cut J, though it is larger") {
+  const NamedMesh mesh = parse_mesh("X 2, Y 2");
+  const Tensor a = counting({16, 4}), b = counting({4, 2}), c = local_matmul(a, b);
+  const int64_t sent = run(mesh, [&](AxisGroups& groups) {
+    const Part y =
+        solution.sharded_matmul(part_of(a, parse_spread("[I, J_XY]", mesh), groups),
+                                part_of(b, parse_spread("[J_X, K]", mesh), groups), -1, groups);
+    expect_part(y, c, groups, "A[I, J_XY] (16, 4) times B[J_X, K] (4, 2)");
+  });
+  const int64_t gather = 16 * 2 * 8 / 2, sum = 16 * 2 * 8;  // Y of A, then over X
+  expect(
+      sent == gather + sum,
+      fmt::format("A[I, J_XY] (16, 4) times B[J_X, K] (4, 2): rank 0 sent {} bytes, not {}: more "
+                  "axes cut J in A, so Y of A is gathered",
+                  sent, gather + sum));
+}
+
+TEST_CASE("11.4: in case 4 what rank 0 holds decides, and A is gathered if that is equal") {
+  const NamedMesh mesh = parse_mesh("X 4");
+  struct Sizes {
+    int64_t I, K;  // J is 3
+    const char *result, *why;
+  };
+  for (const Sizes& each :
+       {Sizes{8, 8, "[I, K_X]", "both hold 6 numbers there: of A if they are equal"},
+        {8, 5, "[I, K_X]", "6 of A and 6 of B there, whatever the whole matrices have"},
+        {5, 4, "[I_X, K]", "6 of A and 3 of B there: of B"}}) {
+    const Tensor a = counting({each.I, 3}), b = counting({3, each.K}), c = local_matmul(a, b);
+    run(mesh, [&](AxisGroups& groups) {
+      const Part y =
+          solution.sharded_matmul(part_of(a, parse_spread("[I_X, J]", mesh), groups),
+                                  part_of(b, parse_spread("[J, K_X]", mesh), groups), -1, groups);
+      const std::string what =
+          fmt::format("A[I_X, J] ({}, 3) times B[J, K_X] (3, {})", each.I, each.K);
+      expect_part(y, c, groups, what);
+      if (str(y.spread) != each.result)
+        fail(Where::current(), "{}: C is {}, not {}. Compare what rank 0 holds: {}", what,
+             str(y.spread), each.result, each.why);
+    });
+  }
+}
+
+TEST_CASE("11.4: an input that is unreduced is an error") {
+  const NamedMesh mesh = parse_mesh("X 2");
+  for (const auto& [left, right] : {std::pair{"[I, J]{U_X}", "[J, K]"}, {"[I, J]", "[J, K]{U_X}"}})
+    run(mesh, [&](AxisGroups& groups) {
+      const Part a{counting({4, 4}), parse_spread(left, mesh), {4, 4}},
+          b{counting({4, 4}), parse_spread(right, mesh), {4, 4}};
+      const std::string said =
+          exercise::error_of([&] { solution.sharded_matmul(a, b, -1, groups); });
+      if (said.empty())
+        fail(Where::current(),
+             "A{} times B{} went through: an input that is unreduced is an error "
+             "(expect_summed)",
+             left, right);
+    });
+}
+
 TEST_CASE("11.4: all ranks decide alike") {
   const Tensor a = counting({5, 3}), b = counting({3, 5}), c = local_matmul(a, b);
   const Tensor d = counting({6, 2}), e = counting({2, 5}), f = local_matmul(d, e);
@@ -399,18 +472,20 @@ TEST_CASE("11.4: all ranks decide alike") {
 
 TEST_CASE("11.5: FLOPs a byte of what a rank multiplies") {
   const NamedMesh mesh = parse_mesh("X 4, Y 2");
-  for (const auto& [a, b, m, k, n] : {std::tuple{"[I, J]", "[J, K]", 510.0, 254.0, 1023.0},
-                                      {"[I_X, J]", "[J, K_Y]", 128.0, 254.0, 512.0},
-                                      {"[I, J_X]", "[J_X, K]", 510.0, 64.0, 1023.0}})
+  constexpr int64_t I = 509, J = 253, K = 1021;
+  for (const auto& [a, b, m, k, n] : {std::tuple{"[I, J]", "[J, K]", 509.0, 253.0, 1021.0},
+                                      {"[I_X, J]", "[J, K_Y]", 128.0, 253.0, 511.0},
+                                      {"[I, J_X]", "[J_X, K]", 509.0, 64.0, 1021.0},
+                                      {"[I_Y, J]", "[J, K_X]", 255.0, 253.0, 256.0}})
     for (const int64_t width : {2, 4}) {
-      const double answer = solution.local_intensity(510, 254, 1023, parse_spread(a, mesh),
+      const double answer = solution.local_intensity(I, J, K, parse_spread(a, mesh),
                                                      parse_spread(b, mesh), width, mesh);
       const double bytes = static_cast<double>(width);
       const double right = 2 * m * k * n / (bytes * (m * k + k * n + m * n));
-      const double whole = matmul_intensity(510, 1023, 254, width);
+      const double whole = matmul_intensity(I, K, J, width);
       if (std::abs(answer - right) <= 1e-9 * right) continue;
       expect(false,
-             fmt::format("A{} (510, 254) times B{} (254, 1023) on {}, {} bytes per number: rank 0 "
+             fmt::format("A{} (509, 253) times B{} (253, 1021) on {}, {} bytes per number: rank 0 "
                          "multiplies ({}, {}) by ({}, {}) and does {:.4g} FLOPs per byte, your "
                          "answer is {:.4g}{}",
                          a, b, str(mesh), width, m, k, k, n, right, answer,

@@ -24,7 +24,8 @@ struct Solution {
   void (*linear_backward_weight)(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
   void (*rmsnorm_backward)(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw);
   double (*cross_entropy)(Matrix z, Targets targets, double scale, MatrixOut dz);
-  void (*attention)(Matrix q, Matrix k, Matrix v, int64_t block, MatrixOut o, ArrayOut L);
+  void (*add_keys)(const std::vector<double>& s, Matrix v, int64_t t, int64_t first, double& m,
+                   double& l, MatrixOut o);
   void (*attention_backward)(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
                              MatrixOut dq, MatrixOut dk, MatrixOut dv);
   int64_t (*linear_step_flops)(int64_t N, int64_t I, int64_t O);

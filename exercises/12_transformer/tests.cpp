@@ -19,8 +19,12 @@ namespace {
 
 constexpr double tolerance = 1e-7;  // of difference quotients; a mistake is off by far more
 
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// Random numbers, and NaN behind them: what reads more than there is gets that.
 Tensor numbers(const Shape& shape, const char* name, double size = 1) {
-  Tensor made = Tensor::empty(shape, DType::f64);
+  const int64_t count = product(shape);
+  Tensor made = Tensor::full({2 * count + 8}, nan, DType::f64).rows(0, count).reshape(shape);
   const Random random(exercise::seed(12), name);
   for (uint64_t i = 0; double& value : made.span<double>()) value = size * random.normal(i++);
   return made;
@@ -35,10 +39,16 @@ class Result {
   Result(int64_t rows, int64_t columns, double before)
       : rows_(rows),
         columns_(columns),
-        numbers_(static_cast<size_t>(rows * columns + std::max(rows, columns) * columns), before) {}
+        numbers_(static_cast<size_t>(rows * columns + (std::max(rows, columns) + 1) * columns),
+                 before) {}
   exercise::MatrixOut matrix() { return row_major(numbers_.data(), rows_, columns_); }
   exercise::ArrayOut array() { return {numbers_.data(), size()}; }
   Numbers values() const { return Numbers(numbers_.data(), numbers_.data() + size()); }
+  // Is what lies behind it as it was?
+  bool ends_where_it_ends(double before) const {
+    return std::all_of(numbers_.begin() + static_cast<std::ptrdiff_t>(size()), numbers_.end(),
+                       [&](double number) { return number == before; });
+  }
 
  private:
   size_t size() const { return static_cast<size_t>(rows_ * columns_); }
@@ -106,6 +116,10 @@ void expect_gradient(const Result& result, Expected expected) {
   const Numbers values = result.values();
   clues.before = Numbers(values.size(), expected.before);
   expect(compare(values, plus(expected.gradient, base), tolerance, clues));
+  expect(result.ends_where_it_ends(expected.before),
+         expected.what +
+             " is right, and what lies behind it in memory is written over: does a loop "
+             "run once too often?");
 }
 
 // ---- linear -------------------------------------------------------------------------------------
@@ -233,7 +247,7 @@ struct Head {
 };
 
 // The online softmax with one thing left out.
-enum class Left { scaling_of_o, scaling_of_l, both };
+enum class Left { scaling_of_o, scaling_of_l, both, what_was_there };
 Numbers online_without(const Head& head, int64_t block, Left left) {
   Numbers all;
   for (int64_t t = 0; t < head.T; ++t) {
@@ -244,6 +258,10 @@ Numbers online_without(const Head& head, int64_t block, Left left) {
       double most = m;
       for (int64_t j = first; j < end; ++j) most = std::max(most, head.score(t, j));
       const double kept = std::exp(m - most);
+      if (left == Left::what_was_there) {
+        l = 0;
+        std::fill(o.begin(), o.end(), 0);
+      }
       if (left == Left::scaling_of_o) l *= kept;
       if (left == Left::scaling_of_l)
         for (double& number : o) number *= kept;
@@ -262,10 +280,23 @@ Numbers online_without(const Head& head, int64_t block, Left left) {
 struct Online {
   Numbers o, L;
 };
+// The keys come from here, `block` at a time: no more are there to be looked at.
 Online run_online(const Head& head, int64_t block) {
-  Result o(head.T, head.d, 0), L(1, head.T, 0);
-  solution.attention(matrix(head.q), matrix(head.k), matrix(head.v), block, o.matrix(), L.array());
-  return {o.values(), L.values()};
+  Result o(head.T, head.d, 0);
+  Numbers L;
+  for (int64_t t = 0; t < head.T; ++t) {
+    double m = -std::numeric_limits<double>::infinity(), l = 0;
+    for (int64_t first = 0; first <= t; first += block) {
+      Numbers s;
+      for (int64_t j = first; j < std::min(first + block, t + 1); ++j)
+        s.push_back(head.score(t, j));
+      solution.add_keys(s, matrix(head.v), t, first, m, l, o.matrix());
+    }
+    for (int64_t c = 0; c < head.d; ++c) o.matrix()(t, c) /= l;
+    L.push_back(m + std::log(l));
+  }
+  expect(o.ends_where_it_ends(0), "what lies behind o in memory is written over");
+  return {o.values(), L};
 }
 
 // o and L of all keys at once.
@@ -281,7 +312,10 @@ void expect_online(const Head& head, int64_t block) {
       {"what o is if l is not scaled when a larger score turns up: l is a sum of e^(s - m) too",
        online_without(head, block, Left::scaling_of_l)},
       {"what o is if neither l nor o is scaled when a larger score turns up",
-       online_without(head, block, Left::both)}};
+       online_without(head, block, Left::both)},
+      {"what o is of the last keys alone: m, l and o hold those before, which have gone. Add to "
+       "them",
+       online_without(head, block, Left::what_was_there)}};
   expect(compare(found.o, whole.o.values(), 1e-12, clues));
   clues = {};
   clues.what = fmt::format("L = m + log l of {} tokens, {} keys at a time", head.T, block);
@@ -462,6 +496,14 @@ TEST_CASE("12.4: dz is what difference quotients of the loss say") {
        times(gradient, 1 / at.scale)},
       {"scale twice", times(gradient, at.scale)}};
   expect_gradient(run(at, 7).dz, expected);
+}
+
+TEST_CASE("12.4: a vocabulary of one token") {
+  const Logits at{.N = 2, .V = 1, .targets = {0, 0}};
+  const LogitsResult found = run(at, 7);
+  expect(std::abs(found.loss) < tolerance,
+         fmt::format("its probability is 1 and the loss 0, yours is {}", found.loss));
+  expect_gradient(found.dz, {"dz (2, 1)", Numbers(2), 7, false});
 }
 
 TEST_CASE("12.4: large logits do not overflow") {
