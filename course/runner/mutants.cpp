@@ -243,7 +243,8 @@ class Mutator {
     if (simple && end < tokens_.size()) {
       if (!is(i, {"const", "auto", "using", "static_assert", "struct"}))
         add("dropped", at(i), behind(end), ";");
-      if (i > 0 && in_loop(i)) add("one time", at(i), behind(end), once(text(at(i), behind(end))));
+      if (i > 0 && in_loop(i) && !is(i, {"break", "return", "continue"}))
+        add("one time", at(i), behind(end), once(text(at(i), behind(end))));
     }
     if (i > 0 && is_top(i) && word(i) != "return") add("early return", at(i), at(i), "return; ");
   }
