@@ -59,6 +59,9 @@ struct TaskResult {
   bool solved = false;          // every case that is no remark has passed
   int hint_points = 0;          // what hints took from its points
   std::string mend_first = {};  // the first task that it needs and that is not solved; empty: none
+  // The tasks that it needs and that are not solved: it was judged with the library's parts of them
+  // (course/runner/apart.hpp).
+  std::vector<std::string> judged_with = {};
 };
 
 struct Grade {

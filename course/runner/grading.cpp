@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runner/apart.hpp"
 #include "runner/compile_errors.hpp"
 #include "runner/places.hpp"
 #include "runner/progress.hpp"
@@ -143,6 +144,7 @@ Verdict grade_file(const Exercise& exercise, const std::string& file) {
   if (!built.program.empty()) {
     verdict.warnings = warnings_by_part(built.log, file, read_text(file));
     verdict.grade = fair_grade(exercise, built.program, grader.library, grader.by_nothing);
+    judge_apart(exercise, file, grader, folder, verdict.grade);
     keep_grade(exercise, verdict);
   } else if (verdict.refused.empty()) {
     explain(exercise, built.log, verdict);

@@ -178,10 +178,18 @@ class Mutator {
   void change_index(size_t i) {
     const bool index = word(i) == "[" && i > 0 && partner_[i] < tokens_.size() &&
                        (tokens_[i - 1].kind == Kind::word || is(i - 1, {")", "]"})) &&
-                       !is(i - 1, {"auto", "return"}) && partner_[i] > i + 1;
+                       !is(i - 1, {"auto", "return"}) && partner_[i] > i + 1 && !declares(i);
     const bool number = partner_[i] == i + 2 && tokens_[i + 1].kind == Kind::number;
     if (index && !number)
       add("index", behind(i), at(partner_[i]), "(" + text(behind(i), at(partner_[i])) + ") + 1");
+  }
+
+  // float sums[TM][TN] = {}: a size, and no index.
+  bool declares(size_t i) const {
+    size_t begin = i;
+    while (begin > 0 && !is(begin - 1, {";", "{", "}", "(", "="})) --begin;
+    return tokens_[begin].kind == Kind::word && begin + 1 < i &&
+           tokens_[begin + 1].kind == Kind::word && word(begin) != "return";
   }
 
   void change_condition(size_t i) {
@@ -243,7 +251,8 @@ class Mutator {
     if (simple && end < tokens_.size()) {
       if (!is(i, {"const", "auto", "using", "static_assert", "struct"}))
         add("dropped", at(i), behind(end), ";");
-      if (i > 0 && in_loop(i)) add("one time", at(i), behind(end), once(text(at(i), behind(end))));
+      if (i > 0 && in_loop(i) && !is(i, {"break", "return", "continue"}))
+        add("one time", at(i), behind(end), once(text(at(i), behind(end))));
     }
     if (i > 0 && is_top(i) && word(i) != "return") add("early return", at(i), at(i), "return; ");
   }

@@ -203,6 +203,7 @@ class Mutation {
       }));
     }
     run_jobs(jobs);
+    std::erase_if(batches_, [](const Batch& batch) { return batch.mutants.empty(); });
     return found;
   }
 

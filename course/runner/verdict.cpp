@@ -1,8 +1,10 @@
 #include "runner/verdict.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "course/shared/console.hpp"
 
@@ -130,6 +132,20 @@ std::string printed(const Grade& grade, bool all) {
     text += "  " + (all ? lines[i] : cut_short(lines[i], width - 8)) + "\n";
   if (!all && lines.size() > first_of_it)
     text += fmt::format("  ... {}: -v shows them\n", more_lines(lines.size() - first_of_it));
+  return text;
+}
+
+// Which tasks do not pay for another's mistake.
+std::string apart_lines(const Grade& grade) {
+  std::map<std::string, std::string> tasks;  // by those that they were judged with
+  for (const TaskResult& result : grade.tasks) {
+    if (result.judged_with.empty()) continue;
+    std::string& all = tasks[fmt::format("{}", fmt::join(result.judged_with, ", "))];
+    all += (all.empty() ? "" : ", ") + result.task.id;
+  }
+  std::string text;
+  for (const auto& [with, judged] : tasks)
+    text += fmt::format("{} counted with the library's {} in place of yours\n", judged, with);
   return text;
 }
 
@@ -272,7 +288,8 @@ std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const
   if (verdict.compiled() && !verdict.solved(shown.task) && !exercise.tasks.empty())
     text += fmt::format("\nFor a hint: ./yotta hint {}\n",
                         shown.task.empty() ? exercise.number() : shown.task);
-  return text + "\n" + needs_others_line(grade) + hints_line(verdict) + points_text(verdict);
+  return text + "\n" + needs_others_line(grade) + apart_lines(grade) + hints_line(verdict) +
+         points_text(verdict);
 }
 
 }  // namespace runner

@@ -20,6 +20,7 @@ nlohmann::json task_json(const Grade& grade, const TaskResult& result) {
                          {"solved", result.solved},
                          {"hint_points", result.hint_points},
                          {"message", failed == nullptr ? "" : failed->message}};
+  json["judged_with"] = result.judged_with;
   json["mend_first"] =
       result.mend_first.empty() ? nlohmann::json() : nlohmann::json(result.mend_first);
   return json;
@@ -113,6 +114,7 @@ nlohmann::json kept_tasks(const Grade& grade) {
     nlohmann::json task = task_json(grade, result);
     task.erase("message");
     task.erase("mend_first");
+    task.erase("judged_with");
     task["points"] = result.points + result.hint_points;  // hints are counted anew
     list.push_back(task);
   }

@@ -206,12 +206,20 @@ TEST_CASE("16.3: a group is neighbours, and replicas are one rank of each group"
 
 TEST_CASE("16.3: groups that do not divide the world are refused") {
   std::string message;
-  run(4, [&](Communicator& world) {
-    const std::string error = exercise::error_of([&] { solution.ranks(world, 3); });
+  for (const int p : {3, 0, -2, 8}) {
+    run(4, [&](Communicator& world) {
+      const std::string error = exercise::error_of([&] { solution.ranks(world, p); });
+      if (world.rank() == 0) message = error;
+    });
+    expect(
+        !message.empty(),
+        fmt::format("groups of {} in a world of 4 were accepted: fail() if p does not divide", p));
+  }
+  run(3, [&](Communicator& world) {
+    const std::string error = exercise::error_of([&] { solution.ranks(world, 1); });
     if (world.rank() == 0) message = error;
   });
-  expect(!message.empty(),
-         "groups of 3 in a world of 4 were accepted: fail() if p does not divide");
+  expect(message.empty(), "groups of 1 divide any world: " + message);
 }
 
 TEST_CASE("16.4: the naive way ends with the sum over all ranks") {

@@ -26,6 +26,7 @@ struct Solution {
   Tensor (*gather)(const Tensor& shard, int64_t N, const Communicator& tp, Pieces pieces,
                    const WithPiece& multiply);
   Tensor (*sum)(int64_t N, const Communicator& tp, Pieces pieces, const MakePiece& multiply);
+  int64_t (*messages)(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces);
   int64_t (*bytes)(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces);
   double (*seconds)(int p, Pieces pieces, double M, double H);
 };

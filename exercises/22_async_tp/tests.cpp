@@ -277,6 +277,16 @@ TEST_CASE("22.4: bytes are what a rank sends, of pieces that differ in size") {
         }
 }
 
+TEST_CASE("22.4: a message for each hop") {
+  for (const Pieces pieces : both_kinds)
+    for (const int p : exercise::ranks({1, 2, 3, 4, 5, 8})) {
+      const int64_t said = solution.messages(p, 0, 40, 10, pieces);
+      expect(said == p - 1,
+             fmt::format("{}: {} messages, and a rank sends {}: as many as it has hops",
+                         case_of("a gather", 40, pieces, p, 0), said, p - 1));
+    }
+}
+
 TEST_CASE("22.5: seconds are those of the clock, with hops that hide and hops that do not") {
   struct Known {
     int p;

@@ -353,6 +353,13 @@ TEST_CASE("25.3: the sum is added to, in Computed<Number>") {
          fmt::format("rows of bf16, 1 and 1, with weights 1 and 1/512 make {} and not {}: add up "
                      "in Computed<Number>, which is float, and round nothing on the way",
                      narrow, 1 + 1.0F / 512));
+  // 1 + 1/128 is a number of bf16, and seven tenths of it is none.
+  const float product = solution.combine_bf16(0, 1 + 1.0F / 128, 0.7F),
+              exact = (1 + 1.0F / 128) * 0.7F;
+  expect(std::abs(product - exact) < 1e-6F,
+         fmt::format("a row of bf16, {}, with weight 0.7 makes {} and not {}: a product is "
+                     "Computed<Number> too, and is not rounded to bf16",
+                     1 + 1.0F / 128, product, exact));
 }
 
 TEST_CASE("25.4: what leaves for each rank, and what comes from it") {

@@ -24,7 +24,7 @@ std::string along(exercise::Axis axis, const yotta::Parameter& parameter,
 }
 exercise::Sums sums(const exercise::Spread& spread) {
   const student::SumAxes found = student::sum_axes(own(spread));
-  return {found.data, found.loss, found.runs, found.squares};
+  return {found.data, found.experts, found.loss, found.runs, found.squares};
 }
 double loss_weight(const exercise::MeshShape& shape, int64_t tokens) {
   return student::loss_weight(shape, tokens);

@@ -30,7 +30,7 @@ struct Spread {
   bool sharded = false, sharded_states = false;
 };
 struct Sums {
-  Axes data, loss, runs, squares;
+  Axes data, experts, loss, runs, squares;
 };
 
 struct Solution {

@@ -102,13 +102,17 @@ void expect_along(const Parameter& parameter, const Spread& spread, Axis axis, c
                   short_name(axis), expected, got, why));
 }
 
-void expect_axes(const char* what, const char* technique, const Axes& got, Axes expected,
-                 const char* why) {
-  Axes sorted = got;
-  std::sort(sorted.begin(), sorted.end());
-  std::sort(expected.begin(), expected.end());
-  expect(sorted == expected, fmt::format("{} with {}: over {}, expected {}\n    {}", what,
-                                         technique, words_of(got), words_of(expected), why));
+// Over which axes is summed. An axis of one rank may be named or not.
+void expect_axes(const char* what, const char* technique, const MeshShape& shape, const Axes& got,
+                 Axes expected, const char* why) {
+  const auto known = [&](Axes axes) {
+    std::erase_if(axes, [&](Axis axis) { return shape[axis] == 1; });
+    std::sort(axes.begin(), axes.end());
+    return axes;
+  };
+  expect(known(got) == known(expected),
+         fmt::format("{} with {} on {}: over {}, expected {}\n    {}", what, technique,
+                     describe(shape), words_of(got), words_of(expected), why));
 }
 
 void expect_link(const Cluster& cluster, const MeshShape& shape, Axis axis, const Order& order,
@@ -140,6 +144,13 @@ TEST_CASE("26.1: axes of different sizes") {
 
 TEST_CASE("26.1: ep is an axis too") {
   for (const int rank : {3, 8, 13, 60}) expect_coordinates(with_ep, rank);
+}
+
+TEST_CASE("26.1: a rank that is not there is an error") {
+  for (const int rank : {-1, 16, 99})
+    expect(!exercise::error_of([&] { solution.coordinates(sixteen, rank); }).empty(),
+           fmt::format("{} has ranks 0 to 15, and rank {} has coordinates by your answer",
+                       describe(sixteen), rank));
 }
 
 TEST_CASE("26.2: a group along one axis") {
@@ -198,35 +209,78 @@ TEST_CASE("26.3: a tied table") {
   expect_along(parameter_of("norm.weight", false), spread, pp, "alone", "only the table is tied");
 }
 
+TEST_CASE("26.3: along an axis of one rank there are no others") {
+  const char* const why = "the axis has one rank, so there are no others";
+  const Spread alone{{.dp_replicate = 2}, true, "embedding.token.weight"};
+  for (const Axis axis : {tp, cp, pp, ep, fsdp}) {
+    expect_along(parameter_of("layers.0.norm1.weight", false), alone, axis, "alone", why);
+    expect_along(parameter_of("embedding.token.weight", true), alone, axis, "alone", why);
+  }
+}
+
+TEST_CASE("26.3: along ep an expert is alone, and all else sees other tokens") {
+  expect_along(parameter_of("layers.0.mlp.experts.0.up.weight", false), {with_ep}, ep, "alone",
+               "each rank of ep has its own experts");
+  expect_along(parameter_of("layers.0.norm1.weight", false), {with_ep}, ep, "part",
+               "ranks of ep train on different sequences");
+}
+
+// DDP and ZeRO keep whole weights, so they have no axis of FSDP's.
+constexpr MeshShape no_fsdp{2, 2, 2, 1, 1, 2}, no_fsdp_with_ep{2, 2, 2, 2, 1, 2};
+exercise::Sums ddp(const MeshShape& shape) { return solution.sums({shape}); }
+exercise::Sums of_fsdp(const MeshShape& shape) { return solution.sums({shape, false, "", true}); }
+exercise::Sums of_zero(const MeshShape& shape) {
+  return solution.sums({shape, false, "", false, true});
+}
+
 TEST_CASE("26.4: gradients") {
-  const Spread spread{all_two};
-  expect_axes("gradients", "DDP", solution.sums(spread).data, {cp, dp},
+  expect_axes("gradients", "DDP", no_fsdp, ddp(no_fsdp).data, {cp, dp},
               "ranks of cp have gradients of different tokens of the same sequences");
-  expect_axes("gradients outside of FSDP", "FSDP", solution.sums({all_two, false, "", true}).data,
-              {dp}, "FSDP has summed over cp and fsdp already");
-  expect_axes("gradients", "DDP and ep 2", solution.sums({with_ep}).data, {cp, ep, dp},
-              "the lines after your part add ep");
+  expect_axes("gradients outside of FSDP", "FSDP", all_two, of_fsdp(all_two).data, {dp},
+              "FSDP has summed over cp and fsdp already");
+  expect_axes("gradients", "DDP and ep 2", no_fsdp_with_ep, ddp(no_fsdp_with_ep).data, {cp, ep, dp},
+              "ranks of ep train on other sequences, so what is no expert is summed over ep too");
+}
+
+TEST_CASE("26.4: gradients of experts") {
+  const char* const why =
+      "an expert is on one rank of ep alone: its gradients are summed as data, but not over ep";
+  expect_axes("gradients of experts", "DDP and ep 2", no_fsdp_with_ep, ddp(no_fsdp_with_ep).experts,
+              {cp, dp}, why);
+  expect_axes("gradients of experts", "FSDP and ep 2", with_ep, of_fsdp(with_ep).experts, {dp},
+              why);
+  expect_axes("gradients of experts", "DDP", no_fsdp, ddp(no_fsdp).experts, {cp, dp}, why);
 }
 
 TEST_CASE("26.4: losses") {
-  for (const bool sharded : {false, true})
-    expect_axes("losses", sharded ? "FSDP" : "DDP",
-                solution.sums({all_two, false, "", sharded}).loss, {cp, pp, fsdp, dp},
-                "only the last stage of pp has a loss, and ranks of tp all have the same");
+  const char* const why = "only the last stage of pp has a loss, and ranks of tp all have the same";
+  expect_axes("losses", "DDP", no_fsdp, ddp(no_fsdp).loss, {cp, pp, dp}, why);
+  expect_axes("losses", "FSDP", all_two, of_fsdp(all_two).loss, {cp, pp, fsdp, dp}, why);
+  expect_axes("losses", "FSDP and ep 2", with_ep, of_fsdp(with_ep).loss, {cp, pp, ep, fsdp, dp},
+              "ranks of ep train on other sequences, and have losses of their own");
 }
 
 TEST_CASE("26.4: squares, for clipping") {
-  expect_axes("squares", "DDP", solution.sums({all_two}).squares, {tp, pp},
+  const char* const of_fsdp_runs = "each rank of FSDP has another run of the gradients";
+  const char* const of_zero_runs = "each rank of ZeRO has another run of the gradients";
+  expect_axes("squares", "DDP", no_fsdp, ddp(no_fsdp).squares, {tp, pp},
               "after DDP the ranks of dp have the same gradients: each counts once");
-  expect_axes("squares", "FSDP", solution.sums({all_two, false, "", true}).squares,
-              {tp, cp, pp, fsdp}, "each rank of FSDP has another run of the gradients");
-  expect_axes("squares", "ZeRO", solution.sums({all_two, false, "", false, true}).squares,
-              {tp, cp, pp, dp}, "each rank of ZeRO has another run of the gradients");
-  expect_axes("runs", "FSDP", solution.sums({all_two, false, "", true}).runs, {cp, fsdp},
+  expect_axes("squares", "FSDP", all_two, of_fsdp(all_two).squares, {tp, cp, pp, fsdp},
+              of_fsdp_runs);
+  expect_axes("squares", "ZeRO", no_fsdp, of_zero(no_fsdp).squares, {tp, cp, pp, dp}, of_zero_runs);
+  expect_axes("squares", "DDP and ep 2", no_fsdp_with_ep, ddp(no_fsdp_with_ep).squares,
+              {tp, pp, ep}, "ranks of ep have other experts, and each counts once");
+  expect_axes("runs", "FSDP", all_two, of_fsdp(all_two).runs, {cp, fsdp},
               "FSDP shards over the ranks over which it sums");
-  expect_axes("runs", "ZeRO", solution.sums({all_two, false, "", false, true}).runs, {cp, dp},
+  expect_axes("runs", "ZeRO", no_fsdp, of_zero(no_fsdp).runs, {cp, dp},
               "ZeRO shards over the ranks over which it sums");
-  expect_axes("runs", "DDP", solution.sums({all_two}).runs, {}, "DDP keeps everything whole");
+  expect_axes("runs", "DDP", no_fsdp, ddp(no_fsdp).runs, {}, "DDP keeps everything whole");
+  expect_axes("runs", "FSDP and ep 2", with_ep, of_fsdp(with_ep).runs, {cp, fsdp},
+              "FSDP does not shard over ep");
+  expect_axes("runs", "ZeRO and ep 2", no_fsdp_with_ep, of_zero(no_fsdp_with_ep).runs, {cp, ep, dp},
+              "ZeRO shards over the ranks over which it sums, ep too");
+  expect_axes("runs", "DDP and ep 2", no_fsdp_with_ep, ddp(no_fsdp_with_ep).runs, {},
+              "DDP keeps everything whole, with ep too");
 }
 
 TEST_CASE("26.5: the weighted losses of all ranks are the mean over the batch") {
@@ -265,6 +319,16 @@ TEST_CASE("26.6: every group is looked at") {
   expect_link(
       llama3_24k(), {.tp = 8, .cp = 16, .pp = 16, .dp_replicate = 8}, pp, all_axes, 3,
       "the first group lies in one pod, but the second one has the border at GPU 3072 in it");
+}
+
+TEST_CASE("26.6: neither the first group is the slowest, nor the last") {
+  expect_link(llama3_24k(), {.tp = 8, .cp = 16, .pp = 16, .dp_replicate = 3}, pp, all_axes, 3,
+              "the second of three groups along dp has the border at GPU 3072 in it, the first and "
+              "the last do not");
+}
+
+TEST_CASE("26.6: one group alone") {
+  expect_link(llama3_24k(), {.tp = 16}, tp, all_axes, 1, "16 GPUs are two nodes of 8");
 }
 
 TEST_CASE("26.6: groups that begin between the axis' strides") {

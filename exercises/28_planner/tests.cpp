@@ -126,6 +126,19 @@ TEST_CASE("28.1: fsdp cuts all three, over cp too; ZeRO-1 cuts the optimizer sta
                "ZeRO-1 cuts it over cp and dp");
 }
 
+TEST_CASE("28.1: FSDP of two ranks, and ZeRO-1 over what FSDP has left") {
+  const States two = solution.states(small, plain({.dp_shard = 2}));
+  expect_bytes("weights with fsdp 2", two.weights, 2 * N / 2,
+               "FSDP is on where dp_shard is above 1");
+  Layout both = plain({.cp = 2, .dp_shard = 3, .dp_replicate = 5});
+  both.zero = true;
+  const States held = solution.states(small, both);
+  expect_bytes("weights with cp 2, fsdp 3, dp 5 and ZeRO-1", held.weights, 2 * N / 6,
+               "ZeRO-1 cuts the optimizer state alone");
+  expect_bytes("optimizer state with cp 2, fsdp 3, dp 5 and ZeRO-1", held.optimizer, 12 * N / 30,
+               "FSDP has cut it over cp and fsdp already, so ZeRO-1 cuts it over dp alone");
+}
+
 // ---- 28.2 ----
 
 TEST_CASE("28.2: tokens of a microbatch are cut by cp and tp") {
@@ -166,6 +179,19 @@ TEST_CASE("28.2: the first stage keeps the microbatches that are in flight") {
                      "rank runs 2 microbatches through each of 2 chunks, so no more than 4 stages "
                      "of 2 blocks are in flight",
                      few, 4 * 2 * 40 * block_bytes));
+}
+
+TEST_CASE("28.2: layers that do not divide") {
+  CountedModel model = small;
+  for (const auto& [layers, pp] : {std::pair{3, 2}, std::pair{7, 3}}) {
+    model.layers = layers;
+    const double found = solution.activations(model, plain({.pp = pp}));
+    const double mean = static_cast<double>(layers) / pp, right = pp * mean * 40 * block_bytes;
+    expect(same(found, right),
+           fmt::format("{} blocks, pp {}: {} bytes of activations, not {}. A stage counts with its "
+                       "mean of {:.2f} blocks, which is not rounded",
+                       layers, pp, found, right, mean));
+  }
 }
 
 TEST_CASE("28.2: a recomputed block keeps its input alone") {

@@ -18,10 +18,33 @@ exercise::Predicted log_loss(const exercise::Five& law, const exercise::ScalingR
   return {predicted.value, predicted.slope};
 }
 
+// Run by run, with numbers behind each struct: those of a slope are NaN, those of the sums stay 0.
 exercise::Equations normal_equations(const exercise::Five& law,
                                      const std::vector<exercise::ScalingRun>& runs, double delta) {
-  const student::NormalEquations all = student::normal_equations(law, runs, delta);
-  return {all.sum, all.squares, all.errors};
+  struct {
+    student::NormalEquations all;
+    double behind[8] = {};
+  } sums;
+  for (const exercise::ScalingRun& run : runs) {
+    struct {
+      student::LogLoss predicted;
+      double behind[8];
+    } slopes{student::log_loss(law, run), {}};
+    for (double& each : slopes.behind) each = std::numeric_limits<double>::quiet_NaN();
+    student::add_run(sums.all, slopes.predicted, run, delta);
+  }
+  for (const double each : sums.behind)
+    if (!(each == 0)) yotta::fail(yotta::Where::current(), "add_run writes behind the five errors");
+  return {sums.all.sum, sums.all.squares, sums.all.errors};
+}
+
+// How many steps until it says that it is done; 300 at most.
+int steps(const exercise::Five& start, const std::vector<exercise::ScalingRun>& runs,
+          double delta) {
+  student::detail::Descent at{start, student::normal_equations(start, runs, delta)};
+  int count = 1;
+  while (count < 300 && student::detail::damped_step(at, runs, delta)) ++count;
+  return count;
 }
 
 exercise::Descended descend(const exercise::Five& start,
@@ -47,6 +70,6 @@ exercise::Needs run_needs(double flops, const exercise::Chips& c) {
 
 }  // namespace
 
-const exercise::Solution exercise::solution = {
-    counted_run,  log_loss, normal_equations, descend,
-    fit_loss_law, optimum,  run_needs,        student::chips_to_train};
+const exercise::Solution exercise::solution = {counted_run, log_loss,  normal_equations,
+                                               descend,     steps,     fit_loss_law,
+                                               optimum,     run_needs, student::chips_to_train};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "yotta/core/exercise.hpp"
@@ -43,6 +44,7 @@ struct Solution {
   Predicted (*log_loss)(const Five&, const ScalingRun&);
   Equations (*normal_equations)(const Five&, const std::vector<ScalingRun>&, double delta);
   Descended (*descend)(const Five& start, const std::vector<ScalingRun>&, double delta);
+  int (*steps)(const Five& start, const std::vector<ScalingRun>&, double delta);
   Law (*fit_loss_law)(const std::vector<ScalingRun>&, double delta);
   yotta::Optimum (*optimum)(const Law&, double flops, double each);
   Needs (*run_needs)(double flops, const Chips&);

@@ -168,6 +168,15 @@ TEST_CASE("29.1: FLOPs are spent on every token that is read") {
   }
 }
 
+TEST_CASE("29.1: the loss is noted, and a run of no tokens is an error") {
+  const double loss = solution.counted_run(small(), 1, 1, 2.5).loss;
+  expect(loss == 2.5, fmt::format("a run with a loss of 2.5 has {}", loss));
+  for (const auto& [read, fresh] : {std::pair{0.0, 5.0}, {5.0, 0.0}, {-1.0, 5.0}, {5.0, -1.0}})
+    expect(!exercise::error_of([&] { solution.counted_run(small(), read, fresh, 2); }).empty(),
+           fmt::format("{} tokens read of a text of {} are a run by your answer: it is an error",
+                       read, fresh));
+}
+
 // ---- 29.2 ----
 
 TEST_CASE("29.2: the logarithm of the law's loss") {
@@ -366,6 +375,17 @@ TEST_CASE("29.4: the law that made the runs is found") {
                   law.alpha, law.beta, other.alpha, other.beta));
 }
 
+TEST_CASE("29.4: it goes on while steps gain, and says when they do not") {
+  std::vector<ScalingRun> runs = made_runs();  // no law fits them
+  for (size_t i = 0; i < runs.size(); ++i) runs[i].loss *= i % 3 == 0 ? 1.05 : 0.98;
+  const int steps = solution.steps(logarithms({1.5, 300, 3000, 0.3, 0.4}), runs, 1);
+  expect(
+      steps > 3 && steps < 60,
+      fmt::format("{} steps from a law nearby until it says that it is done, expected some 20: it "
+                  "is done once a step gains something, and less than 1e-12 of the sum",
+                  steps));
+}
+
 TEST_CASE("29.4: one run that went wrong does not pull the fit away") {
   std::vector<ScalingRun> runs = made_runs();
   runs[7].loss *= 1.5;
@@ -405,6 +425,23 @@ TEST_CASE("29.5: any other model of the same budget has a higher loss") {
     }
     expect(near(found.loss, best), fmt::format("its loss is {:.5f}, not {:.5f}", best, found.loss));
   }
+}
+
+TEST_CASE("29.5: numbers that are not positive are errors") {
+  const Law law{1, 1, 1, 0.3, 0.3};
+  expect(std::isfinite(solution.optimum(law, 1, 1).parameters), "a budget of 1 FLOP is one too");
+  struct Bad {
+    const char* what;
+    Law law;
+    double flops, each;
+  };
+  for (const double no : {0.0, -1.0})
+    for (const Bad& bad :
+         {Bad{"FLOPs", law, no, 6}, Bad{"FLOPs a weight and token", law, 1e20, no},
+          Bad{"A", {1, no, 1, 0.3, 0.3}, 1e20, 6}, Bad{"B", {1, 1, no, 0.3, 0.3}, 1e20, 6},
+          Bad{"alpha", {1, 1, 1, no, 0.3}, 1e20, 6}, Bad{"beta", {1, 1, 1, 0.3, no}, 1e20, 6}})
+      expect(!exercise::error_of([&] { solution.optimum(bad.law, bad.flops, bad.each); }).empty(),
+             fmt::format("{} of {} has a best size by your answer: it is an error", bad.what, no));
 }
 
 // ---- 29.6 ----
@@ -447,6 +484,31 @@ TEST_CASE("29.6: energy, of all chips") {
            fmt::format("{:.4g} chips of {:.4g} W take {:.4g} J, not {:.4g}", chips, watts, right,
                        needs.joules));
   }
+}
+
+TEST_CASE("29.6: a fleet of nothing, and a share above 1, are errors") {
+  const exercise::Chips one{1, 1, false, 1, 0};
+  expect(near(solution.run_needs(1, one).seconds, 1),
+         "1 FLOP on one chip of 1 FLOP/s at an MFU of 1 takes 1 s, and 0 watts are a number too");
+  struct Bad {
+    const char* what;
+    double flops;
+    exercise::Chips fleet;
+  };
+  for (const Bad& bad :
+       {Bad{"0 FLOPs", 0, one}, Bad{"no chips", 1, {0, 1, false, 1, 0}},
+        Bad{"a peak of 0", 1, {1, 0, false, 1, 0}}, Bad{"-1 watts", 1, {1, 1, false, 1, -1}},
+        Bad{"an MFU of 0", 1, {1, 1, false, 0, 0}}, Bad{"an MFU of 1.5", 1, {1, 1, false, 1.5, 0}}})
+    expect(!exercise::error_of([&] { solution.run_needs(bad.flops, bad.fleet); }).empty(),
+           fmt::format("{} give a time by your answer: it is an error", bad.what));
+}
+
+TEST_CASE("29.7: chips that end exactly in time") {
+  const double got = solution.chips_to_train(1e9, 1e9, 1e3, 6e12);
+  expect(got == 1000,
+         fmt::format("6e18 FLOPs in 1000 s at 6e12 FLOP/s a chip: 1000 chips end with the last "
+                     "second, your answer is {}: one less would do",
+                     got));
 }
 
 // Llama 3 405B: 15.6e12 tokens. The library says how long so many chips take, and how long one

@@ -12,7 +12,7 @@
 
 namespace exercise {
 
-enum class Way { restart, drop, replay };
+enum class Way { restart, drop, replay, reroute };
 
 // As the structs of the header, which each solution has for itself.
 struct Jobs {

@@ -49,6 +49,17 @@ TEST_CASE("30.1: a snapshot costs as much as the work that is done again") {
   }
 }
 
+TEST_CASE("30.1: a time that is not above 0 is an error") {
+  for (const auto& [save, mean] :
+       {std::pair{0.0, 7200.0}, {-1.0, 7200.0}, {10.0, 0.0}, {10.0, -1.0}})
+    expect(
+        !exercise::error_of([&] { solution.intervals(save, mean); }).empty(),
+        fmt::format("a snapshot of {} s and a failure every {} s have an interval by your answer: "
+                    "it is an error",
+                    save, mean));
+  expect(solution.intervals(0.01, 0.5).young > 0, "half a second between failures is a time too");
+}
+
 TEST_CASE("30.1: no interval is better than Daly's") {
   for (const double save : {10.0, 300.0, 1000.0}) {
     const auto wasted = [&](double interval) {
@@ -142,6 +153,11 @@ TEST_CASE("30.3: the quorum counts whole replicas") {
                 "Only 1 whole replica is left, and 2 are needed: all wait, so nobody takes part");
     check_epoch(way, {1, 2}, 2, {4, 5, 6, 7}, "2 whole replicas are as many as are needed");
   }
+}
+
+TEST_CASE("30.3: with no replica left nobody takes part, whatever the quorum") {
+  for (const int quorum : {0, 1})
+    check_epoch(Way::drop, {1, 2, 5, 6}, quorum, {}, "Nobody is left");
 }
 
 TEST_CASE("30.3: restart waits for all") {
@@ -372,6 +388,15 @@ TEST_CASE("30.6: without a loss each rank has the sequences that it always has")
                            right.begin, right.end, 4 * ranks));
       }
     }
+}
+
+TEST_CASE("30.6: reroute: any microbatch may come, so a rank has the whole batch") {
+  for (const Share& each : shares(Way::reroute, 10, 2, 4, {0, 2, 3}))
+    expect(
+        each.begin == 0 && each.end == 10 && each.all == 10,
+        fmt::format("batch 10, reroute: a rank has sequences {} to {}, of {}; it should have 0 to "
+                    "10, of 10",
+                    each.begin, each.end, each.all));
 }
 
 TEST_CASE("30.6: drop: each keeps its own sequences") {

@@ -70,6 +70,18 @@ class Student {
   yotta_test::TemporaryFolder folder_;
 };
 
+// 22.2 to 22.5 call 22.1.
+TEST_CASE("a wrong warm-up costs its own points, and nothing of the tasks that use it") {
+  const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, "22_async_tp");
+  const Student student(exercise);
+  const Ending ending = student.check_text(variant_of(exercise, "one_hop_too_many"));
+  CHECK_MESSAGE(ending.status == 1, ending.output);
+  CHECK_MESSAGE(student.verdict().at("points") == 95, ending.output);
+  CHECK(contains(ending.output, "22.2, 22.3, 22.4, 22.5 counted with the library's 22.1"));
+  CHECK(student.verdict().at("tasks")[1].at("judged_with") == std::vector<std::string>{"22.1"});
+  CHECK(student.verdict().at("tasks")[0].at("points") == 0);
+}
+
 // The library's solution with another line at the end of a part.
 std::string with_line(const std::string& part, const std::string& line) {
   const std::string end = "// end of exercise " + part;

@@ -13,6 +13,7 @@
 
 #include "runner/compile_errors.hpp"
 #include "runner/grade.hpp"
+#include "runner/mutants.hpp"
 #include "runner/page_functions.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
@@ -408,6 +409,51 @@ TEST_CASE("messages do not speak of files that no student has opened") {
         "rank 0: linear.hpp:76: dim 1");
   CHECK(runner::in_plain_words("adapter.cpp:28: the Work of recv at adapter.cpp:28 was dropped") ==
         "the Work of recv in your function was dropped");
+}
+
+namespace {
+std::set<std::string> changes_of(const std::string& body) {
+  std::set<std::string> names;
+  for (const Mutant& each : mutants_of(body)) names.insert(each.name());
+  return names;
+}
+}  // namespace
+
+TEST_CASE("small changes of a solution: one token or one statement at a time") {
+  CHECK(changes_of("  return a < b && c == 2;  // why\n") ==
+        std::set<std::string>{"return a < b && c == 2; => ;",
+                              "return a < b && c == 2; => return a <= b && c == 2;",
+                              "return a < b && c == 2; => return a < b || c == 2;",
+                              "return a < b && c == 2; => return a < b;",
+                              "return a < b && c == 2; => return a < b && c != 2;",
+                              "return a < b && c == 2; => return a < b && c == (2 + 1);",
+                              "return a < b && c == 2; => return a < b && c == (2 - 1);"});
+  const std::set<std::string> loop =
+      changes_of("  for (int i = 0; i < n; ++i)\n    sum += x[i] * scale(i, n);\n  store(sum);\n");
+  const std::string line = "sum += x[i] * scale(i, n); => ";
+  for (const char* const change :
+       {";", "sum -= x[i] * scale(i, n);", "sum = x[i] * scale(i, n);",
+        "sum += x[(i) + 1] * scale(i, n);", "sum += x[i] / scale(i, n);", "sum += x[i];",
+        "sum += x[i] * scale(n, i);", "{ sum += x[i] * scale(i, n); break; }"})
+    CHECK_MESSAGE(loop.count(line + change) == 1, change);
+  CHECK(loop.count("for (int i = 0; i < n; ++i) => for (int i = 0; i <= n; ++i)") == 1);
+  CHECK(loop.count("store(sum); => return; store(sum);") == 1);
+  CHECK(loop.count("store(sum); => ;") == 1);
+}
+
+TEST_CASE("small changes leave sizes of arrays, templates and the words of errors as they are") {
+  const std::string error = "fail(where, \"{} of {}\", n - 1, m);";
+  const std::set<std::string> changes =
+      changes_of("  float x[TM], y[TN];\n  vector<int> a(n);\n  if (n < 0) " + error + "\n");
+  CHECK(changes.count("if (n < 0) " + error + " => if (n <= 0) " + error) == 1);
+  CHECK(changes.count("if (n < 0) " + error + " => if (n < 0) ;") == 1);
+  for (const std::string& each : changes) {
+    CHECK_MESSAGE((each.find(error, each.find("=>")) != each.npos || each.ends_with(" ;") ||
+                   each.find("fail") == each.npos),
+                  each);
+    CHECK_MESSAGE((each.find("(TM)") == each.npos && each.find("(TN)") == each.npos), each);
+    CHECK_MESSAGE(each.find("<=int") == each.npos, each);
+  }
 }
 
 TEST_CASE("a command's words are what a shell reads") {

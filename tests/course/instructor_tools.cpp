@@ -317,6 +317,20 @@ TEST_CASE("a tree for students has no answers, and its own check gives no points
   CHECK_FALSE(fs::exists(out + "/exercises/13_ddp"));
 }
 
+TEST_CASE("verify --mutate: small changes of one task") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "changes.json";
+  const Ending ending =
+      runner_verb(fmt::format("exercise verify 29.7 --mutate --json '{}'", file), 900);
+  CHECK_MESSAGE(ending.status == 0, ending.output);
+  CHECK(contains(ending.output, "changes noticed (100.0%), 0 equivalent, 0 survive"));
+  const auto all = nlohmann::json::parse(read_text(file)).at("exercises");
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].at("changes") > 5);
+  CHECK(all[0].at("noticed") == all[0].at("changes"));
+  CHECK(all[0].at("survivors").empty());
+}
+
 TEST_CASE("the proofs as JSON" * doctest::test_suite("long")) {
   const TemporaryFolder folder;
   const std::string file = folder / "proofs.json";

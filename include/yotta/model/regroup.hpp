@@ -210,7 +210,9 @@ struct ShareOfStep {
   int64_t begin = 0, end = 0;
   int64_t all = 0;  // what the losses and gradients are means over
 };
-// The rank's index is that among the `ranks` of its replica that train on different sequences.
+// The rank's index is that among the `ranks` of its replica that train on different sequences. The
+// batch is cut once, over all of these: rank i of replica r has part ranks * r + i of ranks times
+// replicas parts. With drop r counts all replicas, with replay those that are left.
 // With reroute a rank gets the whole batch: any microbatch may come to it.
 // living: the replicas that take part, of `replicas`; own: this rank's, as an index of living.
 inline ShareOfStep share_of_step(Recovery recovery, int64_t batch, int ranks, int index,

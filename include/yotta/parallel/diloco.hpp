@@ -69,7 +69,8 @@ inline void check_options(const DilocoOptions& o, Where where = Where::current()
          o.bits);
 }
 
-// Of one number: w the weight, v its momentum, m the mean of the workers' weights.
+// Nesterov's step of one number: w the weight, v its momentum, m the mean of the workers' weights.
+// g = w - m, v = mu v + g, w = w - rate (g + mu v). With a rate of 1 and mu 0 m is left.
 template <class Real>
 void nesterov_step(Real& w, Real& v, Real m, Real rate, Real mu) {
   const Real gradient = w - m;

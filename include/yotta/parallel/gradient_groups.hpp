@@ -51,6 +51,7 @@ namespace yotta {
 
 using Coordinates = std::array<int, all_axes.size()>;  // by axis
 
+// Where a rank is on each axis. Errors: no such rank.
 inline Coordinates coordinates_of(const MeshShape& shape, int rank,
                                   Where where = Where::current()) {
   if (rank < 0 || rank >= shape.ranks())

@@ -69,13 +69,17 @@ struct HandMemory {  // bytes of a chip
   constexpr double bytes() const { return states() + activations; }
 };
 
-// What stays from step to step. The ends of a pipeline hold a table more than this mean.
+// What stays from step to step, in bf16 with f32 gradients and AdamW. tp and pp cut it. FSDP, which
+// is on where dp_shard is above 1, cuts all of it over cp and dp_shard; ZeRO-1 cuts the optimizer
+// state over what is left of cp and dp_replicate. The ends of a pipeline hold a table more than
+// this mean.
 constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) {
   HandMemory held;
   const MeshShape& shape = l.shape;
   const double own = all_weights(m) / (shape.tp * shape.pp);
-  const double shards = shape.dp_shard > 1 ? shape.cp * shape.dp_shard : 1;
-  const double zero = l.zero ? shape.cp * shape.dp_replicate : 1;
+  const bool fsdp = shape.dp_shard > 1;
+  const double shards = fsdp ? shape.cp * shape.dp_shard : 1;
+  const double zero = l.zero ? shape.dp_replicate * (fsdp ? 1 : shape.cp) : 1;
   held.weights = 2 * own / shards;
   held.gradients = 4 * own / shards;
   held.optimizer = 12 * own / shards / zero;
@@ -89,7 +93,8 @@ constexpr double kept_bytes(const CountedModel& m) {
                                    (m.active + m.shared) * m.matrices * m.feed_forward);
 }
 
-// Of the first stage, whose microbatches wait longest for their backward pass.
+// Of the first stage, whose microbatches wait longest for their backward pass. Where layers do not
+// divide, a stage counts with its mean: of 3 layers on 2 stages 1.5.
 constexpr double activations_by_hand(const CountedModel& m, const HandLayout& l) {
   const MeshShape& shape = l.shape;
   const auto tokens = static_cast<double>(l.microbatch * l.sequence) / (shape.cp * shape.tp);

@@ -35,7 +35,7 @@
 
 namespace yotta {
 
-// A model trained on `read` tokens of a text that has `fresh`.
+// A model trained on `read` tokens of a text that has `fresh`. Errors: no tokens.
 inline ScalingRun counted_run(const CountedModel& model, double read, double fresh, double loss,
                               Where where = Where::current()) {
   if (!(read > 0 && fresh > 0))
@@ -207,8 +207,8 @@ inline std::vector<LossLaw> bootstrap(const std::vector<ScalingRun>& runs, int t
   return laws;
 }
 
-// The best N and D of a law for a budget. `each`: FLOPs of a weight and token. Errors: exponents
-// that are not positive.
+// The best N and D of a law for a budget. `each`: FLOPs of a weight and token. Errors: a
+// budget, cost, exponent, A or B that is not positive.
 inline Optimum optimum(const LossLaw& law, double flops, double each = 6,
                        Where where = Where::current()) {
   if (!(flops > 0 && each > 0 && law.alpha > 0 && law.beta > 0 && law.A > 0 && law.B > 0))
