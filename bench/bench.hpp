@@ -37,8 +37,8 @@ inline Json text_mark(const std::string& bytes) {
   return {{"bytes", bytes.size()}, {"hash", fmt::format("{:016x}", hash_name(bytes))}};
 }
 
-// What a call takes: time, or with `processor_time` that of the processor, of all threads; then other
-// programs on the machine matter less.
+// What a call takes: time, or with `processor_time` that of the processor, of all threads; then
+// other programs on the machine matter less.
 inline double processor_seconds() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

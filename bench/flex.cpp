@@ -2,10 +2,10 @@
 //
 // f32. A round measures causal flash attention, then each variant, forward and backward. `as fast`
 // is flash attention's time over the variant's; `a score` compares the times divided by the scores
-// that are computed: 1 where the time follows the area of the tiles. Tiles are 64 x 64 where nothing
-// else is said; smaller ones compute fewer scores that the mask hides. Both are medians over the
-// rounds' quotients. With --cpu-time processor time is counted, for one thread, where other
-// programs share the machine.
+// that are computed: 1 where the time follows the area of the tiles. Tiles are 64 x 64 where
+// nothing else is said; smaller ones compute fewer scores that the mask hides. Both are medians
+// over the rounds' quotients. With --cpu-time processor time is counted, for one thread, where
+// other programs share the machine.
 #include <fmt/core.h>
 
 #include <functional>

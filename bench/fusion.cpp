@@ -8,9 +8,9 @@
 //
 // Neither side pays for fresh memory. Ours keeps what it has freed (core/cpu/block_cache.hpp).
 // PyTorch's compiled functions write into results that are there before the clock starts
-// (out.copy_(f(x)), which TorchInductor fuses into the kernel), and its malloc gives nothing back to
-// the system, for the values between eager operations. Dropout is each side's own: Philox in both
-// fused kernels, a Mersenne twister in PyTorch's eager mode.
+// (out.copy_(f(x)), which TorchInductor fuses into the kernel), and its malloc gives nothing back
+// to the system, for the values between eager operations. Dropout is each side's own: Philox in
+// both fused kernels, a Mersenne twister in PyTorch's eager mode.
 //
 // PyTorch is looked for as --python PROGRAM, else python3 on the PATH. Without it that column is
 // left out, and the program says so.

@@ -1,5 +1,5 @@
 # ZeroMQ and its C++ header: the target yotta_zmq, which is empty where they are not installed. It
-# defines nothing: installing ZeroMQ compiles transports.cpp again (compiled.cmake) and nothing else.
+# defines nothing: when ZeroMQ comes, compiled/transports.cpp is compiled again, and nothing else.
 if(TARGET yotta_zmq)
   return()
 endif()

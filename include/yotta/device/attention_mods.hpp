@@ -19,9 +19,9 @@
 //
 // score_mod is called with a float, and backward with a Dual (dual_numbers.hpp): so it is a
 // template on its score. What it captures and may be trained (slopes, a table) it reads by
-// Score(captured[i]), and says with `reads` how many such numbers one score needs. tanh_of is a tanh
-// that the compiler can compute for a register full of scores at once; the library's would make the
-// soft cap cost more than both products of attention.
+// Score(captured[i]), and says with `reads` how many such numbers one score needs. tanh_of is a
+// tanh that the compiler can compute for a register full of scores at once; the library's would
+// make the soft cap cost more than both products of attention.
 //
 // Contract: b and h are the sequence's and the query head's number, q and kv positions; all from 0.
 // score has been multiplied by 1 / sqrt(d). Pointers are not owned.

@@ -9,8 +9,8 @@
 //                                  phase 2   recall that, divide, store
 //
 // What a later phase needs is saved: in registers of a GPU, in an array on the CPU's stack. So each
-// input is read from memory once, whatever the number of loops. (A CPU saves no inputs: their row is
-// in its cache, and is loaded from there again.)
+// input is read from memory once, whatever the number of loops. (A CPU saves no inputs: their row
+// is in its cache, and is loaded from there again.)
 //
 // A division by what is one number a row becomes a product with its inverse, computed once a row: a
 // division takes as long as ten products. The last bit may differ.

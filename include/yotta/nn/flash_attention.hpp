@@ -72,8 +72,8 @@ struct CausalMask {
 };
 
 // Scores stay as they are. Another struct with these members changes the score s = q_t . k_j /
-// sqrt(d) of query t and key j, and passes its gradient back. If it has end_of_row(), that is called
-// after backward() has been for the scores of one row of a tile.
+// sqrt(d) of query t and key j, and passes its gradient back. If it has end_of_row(), that is
+// called after backward() has been for the scores of one row of a tile.
 struct SameScore {
   template <class Real>
   Real operator()(Real s, int64_t /*t*/, int64_t /*j*/) const {

@@ -5,7 +5,7 @@
 //     run_ranks(ranks.size(), [](Communicator& world) { ... });
 //   }                    waits for the others, and says goodbye
 //
-// Without ZeroMQ's <zmq.hpp> the constructor says what to install; with it, link -lzmq.
+// Without ZeroMQ's header the constructor says what to install; with it, link -lzmq.
 #pragma once
 
 #include "yotta/comm/processes/process_ranks.hpp"

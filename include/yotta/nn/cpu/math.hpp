@@ -9,11 +9,11 @@
 //     f64: D = 13, rest 4e-18, relative error about 3e-16
 //
 // n comes without a branch: adding 1.5 * 2^23 to a small f32 leaves no room for a fraction, so the
-// sum is rounded and its low bits hold n. 2^n is made by writing n into the exponent bits; what they
-// count from is added to 1.5 * 2^23 beforehand.
-// r is x - n ln 2 with ln 2 in two pieces, the first so short that n times it is exact.
-// Results too small for a normal number are 0, too large ones infinity, NaN stays NaN.
-// Reference: Muller, "Elementary Functions: Algorithms and Implementation", chapter 11.
+// sum is rounded and its low bits hold n. 2^n is made by writing n into the exponent bits; what
+// they count from is added to 1.5 * 2^23 beforehand. r is x - n ln 2 with ln 2 in two pieces, the
+// first so short that n times it is exact. Results too small for a normal number are 0, too large
+// ones infinity, NaN stays NaN. Reference: Muller, "Elementary Functions: Algorithms and
+// Implementation", chapter 11.
 #pragma once
 
 #include <cmath>
@@ -68,8 +68,8 @@ template <class Real>
   const Vector<Real> rounded = x * log2_e + Constants::round;
   const Vector<Real> n = rounded - Constants::round;
   const Vector<Real> r = (x - n * ln2_high) - n * ln2_low;
-  // The low bits of `rounded` are n + 126, in f64 n + 1022: the exponent of 2^(n-1), so that n = 128
-  // fits; n = -126 gives zero.
+  // The low bits of `rounded` are n + 126, in f64 n + 1022: the exponent of 2^(n-1), so that n =
+  // 128 fits; n = -126 gives zero.
   const Vector<Real> half_scale = (Vector<Real>)((Bits)rounded << Constants::mantissa_bits);
   return detail::twice_taylor_from<Real, 0>(r) * half_scale;
 }
