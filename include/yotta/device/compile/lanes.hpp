@@ -10,7 +10,8 @@
 // does.)
 //
 // exp is e^x = 2^n e^r with |r| <= ln 2 / 2 and a Taylor series for e^r: see nn/cpu/math.hpp.
-// keep draws number i of Random(seed, name) in each lane: see core/random.hpp.
+// keep draws number i of Random(seed, name) in each lane: see core/random.hpp. One block of Philox
+// has the words of four lanes, so random_words computes a quarter as many blocks as there are lanes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ namespace yotta {
   typedef decltype(Real{} > 0 ? 0u : 0u) Word;                                                    \
   typedef Word U __attribute__((vector_size(4 * 64 / sizeof(Real))));                             \
   typedef decltype(Real{} > 0 ? 0ull : 0ull) Long;                                                \
-  typedef Long W __attribute__((vector_size(4 * 64 / sizeof(Real))));                             \
+  typedef Long B __attribute__((vector_size(2 * 64 / sizeof(Real))));                             \
   [[gnu::always_inline]] static inline V spread(Real x) { return x - V{}; }                       \
   [[gnu::always_inline]] static inline Real first(V v) { return v[0]; }                           \
   [[gnu::always_inline]] static inline Real infinity() { return Real(__builtin_inf()); }          \
@@ -92,36 +93,43 @@ namespace yotta {
     for (int k = degree - 1; k >= 0; --k) twice = twice * r + Real(2 / factorial[k]);             \
     return twice * (V)((Mask)rounded << mantissa);                                                \
   }                                                                                               \
-  [[gnu::always_inline]] static inline U high_word(U a, unsigned b) {                             \
-    const W even = ((W)a & 0xffffffffull) * b;                                                    \
-    const W odd = ((W)a >> 32) * b;                                                               \
-    return (U)((even >> 32) | (odd & 0xffffffff00000000ull));                                     \
-  }                                                                                               \
-  [[gnu::always_inline]] static inline V keep(long index, unsigned threshold, unsigned key0,      \
-                                              unsigned key1, unsigned name0, unsigned name1) {    \
-    U lane{};                                                                                     \
-    for (long i = 0; i < lanes; ++i) lane[i] = unsigned(i);                                       \
-    const U number = lane + unsigned(index & 3);                                                  \
-    const unsigned block = unsigned(index >> 2);                                                  \
-    U c0 = (number >> 2) + block;                                                                 \
-    U c1 = (c0 < block ? U{} + 1u : U{}) + unsigned(index >> 34);                                 \
-    U c2 = U{} + name0;                                                                           \
-    U c3 = U{} + name1;                                                                           \
+  [[gnu::always_inline]] static inline U random_words(long block, unsigned key0, unsigned key1,   \
+                                                      unsigned name0, unsigned name1) {           \
+    B number{};                                                                                   \
+    for (long i = 0; i < lanes / 4; ++i) number[i] = Long(block + i);                             \
+    B c0 = number & 0xffffffffull;                                                                \
+    B c1 = number >> 32;                                                                          \
+    B c2 = B{} + name0;                                                                           \
+    B c3 = B{} + name1;                                                                           \
     for (int round = 0; round < 10; ++round) {                                                    \
-      const U a = high_word(c0, 0xD2511F53u);                                                     \
-      const U b = high_word(c2, 0xCD9E8D57u);                                                     \
-      const U low_a = c0 * 0xD2511F53u;                                                           \
-      const U low_b = c2 * 0xCD9E8D57u;                                                           \
-      c0 = b ^ c1 ^ key0;                                                                         \
-      c1 = low_b;                                                                                 \
-      c2 = a ^ c3 ^ key1;                                                                         \
-      c3 = low_a;                                                                                 \
+      const B a = c0 * 0xD2511F53ull;                                                             \
+      const B b = c2 * 0xCD9E8D57ull;                                                             \
+      c0 = (b >> 32) ^ c1 ^ (Long)key0;                                                           \
+      c1 = b & 0xffffffffull;                                                                     \
+      c2 = (a >> 32) ^ c3 ^ (Long)key1;                                                           \
+      c3 = a & 0xffffffffull;                                                                     \
       key0 += 0x9E3779B9u;                                                                        \
       key1 += 0xBB67AE85u;                                                                        \
     }                                                                                             \
-    const U word = number & 3u;                                                                   \
-    const U bits = word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;                         \
-    return __builtin_convertvector(bits >= threshold ? U{} + 1u : U{}, V);                        \
+    const B first = c0 | (c1 << 32);                                                              \
+    const B second = c2 | (c3 << 32);                                                             \
+    Long pairs[lanes / 2];                                                                        \
+    for (long i = 0; i < lanes / 4; ++i) {                                                        \
+      pairs[2 * i] = first[i];                                                                    \
+      pairs[2 * i + 1] = second[i];                                                               \
+    }                                                                                             \
+    U words;                                                                                      \
+    __builtin_memcpy(&words, pairs, sizeof words);                                                \
+    return words;                                                                                 \
+  }                                                                                               \
+  [[gnu::always_inline]] static inline V keep(long index, unsigned threshold, unsigned key0,      \
+                                              unsigned key1, unsigned name0, unsigned name1) {    \
+    U words = random_words(index >> 2, key0, key1, name0, name1);                                 \
+    if ((index & 3) != 0) {                                                                       \
+      U both[2] = {words, random_words((index >> 2) + lanes / 4, key0, key1, name0, name1)};      \
+      __builtin_memcpy(&words, (const unsigned*)both + (index & 3), sizeof words);                \
+    }                                                                                             \
+    return __builtin_convertvector(words >= threshold ? U{} + 1u : U{}, V);                       \
   }
 
 // The functions above, for numbers of one type.
