@@ -62,9 +62,9 @@ TEST_CASE("bench attention: forward and backward, against matmul and, where it i
   }
 }
 
-TEST_CASE("bench flex: seven variants beside flash attention, forward and backward") {
+TEST_CASE("bench flex: nine variants beside flash attention, forward and backward") {
   const Json report = report_of("flex", {"--quick"});
-  REQUIRE(report["rows"].size() == 14);
+  REQUIRE(report["rows"].size() == 18);
   for (const Json& row : report["rows"])
     for (const char* key : {"as_fast", "time_a_score"}) CHECK(positive(row[key]));
 }
@@ -129,10 +129,10 @@ TEST_CASE("bench clock: both kinds of gradients, four ways over none") {
       CHECK(positive(row[key]));
 }
 
-TEST_CASE("bench fusion: five chains, with the ratio of their bytes") {
+TEST_CASE("bench fusion: six chains, with the ratio of their bytes") {
   const Json report = report_of("fusion", {"--rows", "64", "--columns", "256", "--rounds", "1",
                                            "--milliseconds", "1", "--python", "no-such-python"});
-  REQUIRE(report["chains"].size() == 5);
+  REQUIRE(report["chains"].size() == 6);
   CHECK(report["torch"] == false);
   for (const Json& chain : report["chains"]) {
     CHECK(positive(chain["eager_seconds"]));
