@@ -17,7 +17,7 @@ using namespace yotta;
 
 struct Options {
   std::string json;
-  int megabytes = 64, pieces = 16, rounds = 1000;
+  int megabytes = 64, pieces = 8, rounds = 1000;
 };
 
 #ifdef YOTTA_HAVE_CUDA

@@ -19,6 +19,8 @@ TEST_CASE("occupancy is what NVIDIA's calculator says") {
   CHECK(occupancy(h100, {1024, 0, 32}).blocks() == 2);  // all of its threads
   CHECK(occupancy(h100, {1024, 0, 33}).blocks() == 1);  // 40 registers a thread are taken
   CHECK(occupancy(h100, {128, 0, 255}).blocks() == 2);
+  // Registers are in four parts: each holds 12 such warps, all together 48 and not 51.
+  CHECK(occupancy(h100, {17 * 32, 0, 40}).by_registers == 2);
   CHECK(occupancy(h100, {128, 227 * 1024, 0}).blocks() == 1);
   CHECK(occupancy(h100, {128, 113 * 1024, 0}).blocks() == 2);
   CHECK(occupancy(multiprocessors_of("a100"), {128, 81 * 1024, 0}).blocks() == 2);

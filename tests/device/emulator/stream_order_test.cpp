@@ -20,6 +20,9 @@ TEST_CASE("a clock has seen what it was joined with, and no more") {
   fifth.number = 6;
   CHECK_FALSE(fifth.before(a));
   CHECK_FALSE(third.before(b));
+  b.set(1, 2);
+  a.join(b);  // it forgets nothing
+  CHECK(third.before(a));
 }
 
 TEST_CASE("neighbouring stretches of one line become one") {

@@ -142,6 +142,7 @@ TEST_CASE("a copy whose kind is wrong, or without an address, is refused; one of
   CHECK(cudaMemcpy(x.data(), nullptr, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
   CHECK(cudaMemcpy(nullptr, x.data(), 4, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
   CHECK(cudaMemcpy(host, nullptr, 0, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(cudaMemset(nullptr, 0, 0) == cudaSuccess);
   CHECK(cudaFree(pinned.data()) == cudaErrorInvalidValue);
   CHECK(cudaFreeHost(x.data()) == cudaErrorInvalidValue);
 }
@@ -172,6 +173,19 @@ TEST_CASE("a function of the host runs in its stream, and must not call CUDA") {
   check_cuda(cudaLaunchHostFunc(stream, twice, host.data()));
   check_cuda(cudaStreamSynchronize(stream));
   CHECK(*host.data() == 4 * 0x01010101);
+}
+
+namespace {
+
+__global__ void copy_volatile(const volatile int* from, int* to) { *to = *from; }
+
+}  // namespace
+
+TEST_CASE("a kernel may have pointers to volatile memory") {
+  Stream stream;
+  DeviceArray<int> x(std::vector<int>{7}), y(1);
+  launch(copy_volatile, 1, 1, 0, stream, x.data(), y.data());
+  CHECK(y.to_host()[0] == 7);
 }
 
 TEST_CASE("a launch of nothing, or on a stream that is gone, is an error of its line") {

@@ -81,7 +81,7 @@ void launch_on(cudaStream_t stream, const Task& task);
 template <class T>
 void add_pointers(const T& argument, std::vector<const void*>& out) {
   if constexpr (std::is_pointer_v<T>) {
-    out.push_back(reinterpret_cast<const void*>(argument));
+    out.push_back(const_cast<const void*>(reinterpret_cast<const volatile void*>(argument)));
   } else if constexpr (std::is_class_v<T> && alignof(T) >= alignof(void*)) {
     for (size_t at = 0; at + sizeof(void*) <= sizeof(T); at += sizeof(void*)) {
       const void* word = nullptr;

@@ -103,6 +103,7 @@ inline cudaError_t submit_copy(const char* word, RowCopy copy, cudaMemcpyKind ki
 
 inline cudaError_t submit_set(const char* word, void* memory, int value, size_t bytes,
                               cudaStream_t stream, Where where) {
+  if (bytes == 0) return cudaSuccess;
   if (!DeviceMemory::instance().holds(memory, bytes)) return cudaErrorInvalidValue;
   const auto set = [=](StreamOperation&) {
     std::memset(memory, value, bytes);
