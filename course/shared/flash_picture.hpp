@@ -1,11 +1,12 @@
 // Flash attention as two pictures: which scores are computed, as CausalMask hands them out, and
-// what lies in which memory while a tile of queries walks over its keys; and what forward moves
-// against the size of the fast memory.
+// what lies in which memory while a tile of queries walks over its keys; and what its kernels move,
+// counted, against the size of the fast memory.
 #pragma once
 
 #include <cmath>
 #include <string>
 
+#include "course/shared/flash_traffic.hpp"
 #include "course/shared/svg.hpp"
 #include "yotta/nn/flash_attention.hpp"
 
@@ -111,62 +112,62 @@ inline std::string flash_attention_svg() {
          "</svg>\n";
 }
 
-// ---- bytes against the fast memory --------------------------------------------------------------
-
-// Bytes in bf16 that a fast memory holds for a tile of BQ queries: q, o, k and v of 16 keys, and
-// the scores.
-constexpr double fast_bytes(int64_t d, int64_t BQ) {
-  return 2 * static_cast<double>((2 * BQ + 32) * d + BQ * 16);
-}
+// ---- what moves, against the fast memory --------------------------------------------------------
 
 namespace flash_bytes_parts {
-inline constexpr int64_t tokens = 8192;
-inline constexpr double left = 90, top = 70, width = 560, height = 300;
-// Fast memory from 8 KiB to 1 MiB, moved from 2 MB to 8 GB: both by powers.
-inline double x_of(double bytes) { return left + width * std::log2(bytes / 8192) / 7; }
-inline double y_of(double moved) { return top + height * (1 - std::log10(moved / 2e6) / 3.6); }
-
-inline std::string curve(int64_t d, const char* color) {
-  std::string points;
-  for (int64_t BQ = 2; BQ <= 4096; BQ += std::max<int64_t>(1, BQ / 8)) {
-    const double fast = fast_bytes(d, BQ);
-    const double moved = 2 * static_cast<double>(flash_numbers_moved(tokens, d, BQ));
-    if (fast < 8192 || fast > 1 << 20 || moved > 8e9) continue;
-    points += fmt::format("{}{:.1f} {:.1f}", points.empty() ? "M" : "L", x_of(fast), y_of(moved));
-  }
-  return fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2.5\"/>\n", points,
-                     color);
+inline constexpr double left = 90, top = 76, width = 560, height = 300;
+inline constexpr const char *flash_color = "#2f6fa7", *exchanged_color = "#c2552d";
+// Fast memory from 512 to 16384 numbers, moved from 2 to 100 sizes of q: both by powers.
+inline double x_of(int64_t M) { return left + width * std::log2(static_cast<double>(M) / 512) / 5; }
+inline double y_of(double moved) {
+  return top + height * (1 - std::log(moved / 2) / std::log(50.0));
 }
-inline std::string level(double moved, const char* color, const std::string& words) {
+
+inline std::string point(int64_t M, double moved, const char* color) {
+  return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\"/>\n", x_of(M),
+                     y_of(moved), color);
+}
+inline std::string line(double x0, double y0, double x1, double y1, const char* color) {
   return fmt::format(
-             "<path d=\"M{:.1f} {:.1f}h{:.1f}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" "
-             "stroke-dasharray=\"6 4\"/>\n",
-             left, y_of(moved), width, color) +
-         svg::text(left + width + 8, y_of(moved) + 4, words, "start", color);
+      "<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" "
+      "stroke-dasharray=\"6 4\"/>\n",
+      x0, y0, x1, y1, color);
+}
+inline std::string axes() {
+  using namespace svg;
+  std::string all = box(left, top, width, height, "none", "#bbb");
+  for (int64_t M = 512; M <= 16384; M *= 2)
+    all += text(x_of(M), top + height + 18, fmt::format("{}", M), "middle", ink, 11);
+  for (const int moved : {2, 5, 10, 20, 50, 100})
+    all += text(left - 8, y_of(moved) + 4, fmt::format("{} x", moved), "end", ink, 11);
+  return all + text(left + width / 2, top + height + 40,
+                    "M: numbers in shared memory, by tiles of 8, 16, 32 and 64", "middle");
 }
 }  // namespace flash_bytes_parts
 
-inline std::string flash_bytes_svg() {
+inline std::string flash_bytes_svg(const KernelTraffic& counted) {
   using namespace svg;
   using namespace flash_bytes_parts;
-  const char* const title = "Forward of one head of 8192 tokens, bf16: what is moved";
-  const char *const narrow = "#2f6fa7", *const wide = "#c2552d";
-  std::string all = paper(900, 450, title) + text(20, 28, title, "start", ink, 15, true) +
-                    text(20, 48, "Twice the fast memory, half the bytes: T^2 d^2 / M.") +
-                    box(left, top, width, height, "none", "#bbb");
-  for (int k = 8; k <= 1024; k *= 2)
-    all += text(x_of(1024.0 * k), top + height + 18, fmt::format("{}", k), "middle", ink, 11);
-  for (const double mb : {3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0})
-    all += text(left - 8, y_of(mb * 1e6) + 4, fmt::format("{:.0f} MB", mb), "end", ink, 11);
-  const OpCost plain = attention_plain_cost(DType::bf16, {1, tokens, 1, 1, 128});
-  const double once = 2 * static_cast<double>(4 * tokens * 64 + tokens);
-  return all + curve(64, narrow) + curve(128, wide) +
-         level(plain.bytes_read + plain.bytes_written, ink, "plain attention") +
-         level(once, quiet, "q, k, v, o once, d = 64") +
-         text(left + 150, y_of(2.2e9), "flash, d = 128", "start", wide, 12, true) +
-         text(left + 30, y_of(9e7), "flash, d = 64", "start", narrow, 12, true) +
-         text(left + width / 2, top + height + 40,
-              "fast memory, KiB: q, o, 16 keys and values, scores", "middle") +
+  const char* const title = "What forward moves, counted in the emulator";
+  std::string all = paper(900, 456, title) + text(20, 28, title, "start", ink, 15, true) +
+                    text(20, 48,
+                         fmt::format("One head of {} tokens, d = {}; in sizes of q. Twice the "
+                                     "memory, half of what moves.",
+                                     traffic_shape.Tq, traffic_shape.d)) +
+                    axes();
+  all += line(x_of(512), y_of(traffic_of_memory(512)), x_of(16384), y_of(traffic_of_memory(16384)),
+              flash_color) +
+         line(left, y_of(counted.unfused), left + width, y_of(counted.unfused), ink);
+  for (const TileTraffic& tile : counted.tiles) {
+    all += point(tile.M, tile.flash, flash_color);
+    if (tile.exchanged > 0) all += point(tile.M, tile.exchanged, exchanged_color);
+  }
+  const double x = left + width + 12;
+  return all + text(x, y_of(counted.unfused) + 4, "three kernels, counted:") +
+         text(x, y_of(counted.unfused) + 20, "Theta(T d + T^2), for any M") +
+         text(x, y_of(traffic_of_memory(16384)) + 4, "12 T^2 d^2 / M", "start", flash_color) +
+         text(x, y_of(9.5), "blue: FlashAttention", "start", flash_color, 12, true) +
+         text(x, y_of(9.5) + 18, "orange: loops exchanged", "start", exchanged_color, 12, true) +
          "</svg>\n";
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/flash_traffic.hpp"
+
 namespace yotta {
 
 // A rung of the ladder on one head of T queries and keys.
@@ -18,14 +20,8 @@ struct LadderCounts {
 };
 std::vector<LadderCounts> count_ladder(int T);
 
-// Numbers that pass between memory and chip, as multiples of q's T d numbers, for tiles of `side`
-// queries and keys.
-struct TileCounts {
-  int side = 0;
-  int64_t numbers = 0;              // M, in shared memory, of FlashAttention
-  double flash = 0, exchanged = 0;  // FlashAttention, and with its loops exchanged
-};
-std::vector<TileCounts> count_tiles(int T);
+// What course/shared/flash_traffic.hpp has by formula, counted.
+KernelTraffic count_traffic();
 
 // Tiles of 32 x 32 scores that a head of T queries and keys computes.
 struct VisitedTiles {

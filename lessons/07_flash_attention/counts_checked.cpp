@@ -102,27 +102,29 @@ std::vector<LadderCounts> count_ladder(int T) {
   return all;
 }
 
-std::vector<TileCounts> count_tiles(int T) {
-  Problem x({.B = 1, .Tq = T, .Tk = T, .H = 1, .Hkv = 1, .d = 64});
-  DeviceArray<float> l(x.L.size());
+KernelTraffic count_traffic() {
+  Problem x(traffic_shape);
   const auto q = static_cast<double>(x.shape.query_numbers());
-  std::vector<TileCounts> all;
-  const auto count = [&]<int side>() {
-    using Tile = FlashTile<64, side, side, 64>;
-    using Warps = FlashWarps<64, side, side, 16>;
-    TileCounts counts = {.side = side, .numbers = Tile::numbers};
-    const Profile first;
-    run_flash_tile<Tile>(x.f32(), l.data(), x.shape);
-    const int64_t bytes = first.global_reads().bytes + first.global_writes().bytes;
-    counts.flash = static_cast<double>(bytes) / 4 / q;
-    const Profile second;
-    run_flash_attention<Warps>(x.bf16(), x.shape);
-    counts.exchanged = static_cast<double>(copied(second)) / 2 / q + 1;  // and o, written once
-    all.push_back(counts);
+  DeviceArray<float> scores(static_cast<size_t>(x.shape.Tq * x.shape.Tk)), l(x.L.size());
+  const auto moved = [&](const auto& run) {
+    const Profile profile;
+    run();
+    return static_cast<double>(profile.global_reads().bytes + profile.global_writes().bytes) / 4 /
+           q;
   };
-  count.template operator()<16>();
-  count.template operator()<32>();
-  count.template operator()<64>();
+  KernelTraffic all;
+  all.unfused = moved([&] { run_unfused_attention(x.f32(), scores.data(), x.shape); });
+  each_traffic_tile([&]<int side>() {
+    using T = TrafficTile<side>;
+    TileTraffic tile{side, T::numbers};
+    tile.flash = moved([&] { run_flash_tile<T>(x.f32(), l.data(), x.shape); });
+    if constexpr (side >= 16) {
+      const Profile profile;
+      run_flash_attention<TrafficWarps<side>>(x.bf16(), x.shape);
+      tile.exchanged = static_cast<double>(copied(profile)) / 2 / q + 1;  // and o, written once
+    }
+    all.tiles.push_back(tile);
+  });
   return all;
 }
 

@@ -23,14 +23,21 @@ inline void ladder(Lesson& lesson, int T) {
   }
 }
 
-inline void bytes_against_tiles(Lesson& lesson, int T) {
-  lesson.section(
-      fmt::format("Numbers that move, in sizes of q: {} queries and keys of d = 64, by tile", T));
-  lesson.say("{:>5} {:>7} {:>15} {:>22} {:>16}", "side", "M", "FlashAttention", "times M / (T d)",
-             "loops exchanged");
-  for (const TileCounts& tile : count_tiles(T)) {
-    lesson.say("{:>5} {:>7} {:>15.1f} {:>22.1f} {:>16.1f}", tile.side, tile.numbers, tile.flash,
-               tile.flash * static_cast<double>(tile.numbers) / (T * 64.0), tile.exchanged);
+inline void bytes_against_tiles(Lesson& lesson) {
+  const KernelTraffic counted = count_traffic(), expected = traffic_by_formula();
+  lesson.section(fmt::format("What moves, in sizes of q, by tile: one head of {} tokens, d = {}",
+                             traffic_shape.Tq, traffic_shape.d));
+  lesson.say("{:>13} {:>7} {:>9} {:>9} {:>11} {:>17} {:>9}", "", "M", "counted", "formula",
+             "12 T d / M", "loops exchanged", "formula");
+  lesson.say("{:>13} {:>7} {:>9.1f} {:>9.1f}", "three kernels", "any", counted.unfused,
+             expected.unfused);
+  for (size_t i = 0; i < counted.tiles.size(); ++i) {
+    const TileTraffic &tile = counted.tiles[i], &formula = expected.tiles[i];
+    std::string exchanged;
+    if (tile.exchanged > 0)
+      exchanged = fmt::format(" {:>17.1f} {:>9.1f}", tile.exchanged, formula.exchanged);
+    lesson.say("{:>13} {:>7} {:>9.1f} {:>9.1f} {:>11.1f}{}", fmt::format("tiles of {}", tile.side),
+               tile.M, tile.flash, formula.flash, traffic_of_memory(tile.M), exchanged);
     lesson.number(fmt::format("tile.{}.flash", tile.side), tile.flash);
     lesson.number(fmt::format("tile.{}.exchanged", tile.side), tile.exchanged);
   }
@@ -63,7 +70,7 @@ inline void decoding(Lesson& lesson, int Tk) {
 
 inline void count_kernels(Lesson& lesson) {
   ladder(lesson, 128);
-  bytes_against_tiles(lesson, 128);
+  bytes_against_tiles(lesson);
   causal_tiles(lesson);
   decoding(lesson, 128);
 }

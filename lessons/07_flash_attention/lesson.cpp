@@ -100,7 +100,7 @@ void tiles(Lesson& lesson, const Options& options) {
   }
   if (options.draw == 0) return;
   std::ofstream("flash_attention.svg") << flash_attention_svg();
-  std::ofstream("flash_bytes.svg") << flash_bytes_svg();
+  std::ofstream("flash_bytes.svg") << flash_bytes_svg(count_traffic());
   lesson.say("drawn: flash_attention.svg and flash_bytes.svg in {}",
              std::filesystem::current_path().string());
 }

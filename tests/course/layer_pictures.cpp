@@ -77,7 +77,8 @@ TEST_CASE("the files are what is drawn, and can be read") {
   };
   for (const auto& [lesson, file, draw] :
        {Picture{"07_flash_attention", "flash_attention.svg", flash_attention_svg},
-        Picture{"07_flash_attention", "flash_bytes.svg", flash_bytes_svg},
+        Picture{"07_flash_attention", "flash_bytes.svg",
+                [] { return flash_bytes_svg(traffic_by_formula()); }},
         Picture{"08_flex_attention", "mask_tiles.svg", mask_tiles_svg},
         Picture{"12_transformer", "block.svg", block_svg},
         Picture{"12_transformer", "online_softmax.svg", online_softmax_svg},

@@ -68,6 +68,25 @@ TEST_CASE("on tensor cores: as many bytes as the formula says") {
   }
 }
 
+TEST_CASE("whatever the tile: as many bytes as the formulas say") {
+  const AttentionProblem problem({.B = 1, .Tq = 65, .Tk = 65, .H = 1, .Hkv = 1, .d = 32});
+  const AttentionShape& shape = problem.shape;
+  DeviceArray<float> l(static_cast<size_t>(shape.query_rows()));
+  const auto check = [&]<int side>() {
+    using Shared = FlashTile<32, side, side, 64>;
+    using Exchanged = FlashWarps<32, side, side, 16>;
+    CHECK(traffic<float>(problem, 1e-6, [&](const auto& x) {
+            run_flash_tile<Shared>(x, l.data(), shape);
+          }) == flash_tile_traffic<Shared>(shape));
+    CHECK(traffic<bfloat16, float>(problem, 0x1p-9, [&](const auto& x) {
+            run_flash_attention<Exchanged>(x, shape);
+          }) == flash_attention_traffic<Exchanged>(shape, 4));
+  };
+  check.template operator()<16>();
+  check.template operator()<32>();
+  check.template operator()<64>();
+}
+
 TEST_CASE("no copy and no ldmatrix of a swizzled tile has a bank conflict") {
   for (const int d : {32, 64, 128}) {
     const AttentionProblem problem({.B = 1, .Tq = 64, .Tk = 64, .H = 1, .Hkv = 1, .d = d});

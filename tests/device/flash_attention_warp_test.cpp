@@ -42,7 +42,7 @@ __global__ void softmax_steps(const float* scores, int steps, float* out) {
       for (auto& tile : row)
         for (float& score : tile) score = scores[step];
     if (step == 1) sums.o[0][0][0] = 1;
-    sums.step(s, log2_e);
+    sums.step(s, log2_of_e);
   }
   const float l = row_sum(sums.l[0][0]);
   if (threadIdx.x == 0) out[0] = sums.m[0][0], out[1] = l, out[2] = sums.o[0][0][0];

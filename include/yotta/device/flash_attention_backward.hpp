@@ -109,7 +109,7 @@ struct ScoreGradient {
       slope = seen ? mod.derivative(score, b, h, q, kv) : 0;
       score = seen ? mod(score, b, h, q, kv) : 0;
     }
-    s = seen ? power_of_2((score - row_L_D.x) * log2_e) : 0;
+    s = seen ? power_of_2((score - row_L_D.x) * log2_of_e) : 0;
     dp = s * (dp - row_L_D.y) * slope;
   }
 };

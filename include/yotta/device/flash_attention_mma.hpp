@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(T::threads)
     cp_async_wait<0>();  // V is here, and everyone has finished with K
     __syncthreads();
     copy_keys(k_tile, k, i + 1);
-    sums.step(s, unit * log2_e);
+    sums.step(s, unit * log2_of_e);
     multiply_registers<d>(sums.o, s, v_tile);
   }
   store_rows(sums, rows, tile * BQ + row, unit, o + split * shape.query_numbers(),

@@ -123,7 +123,7 @@ __device__ void multiply_registers(float (&o)[down][d / 8][4], const float (&p)[
 // ---- Softmax of a warp ----
 
 // e^x = 2^(x log2(e)), and for 2^x a GPU has an instruction. It takes results below 2^-126 for 0.
-inline constexpr float log2_e = 1.44269504f;
+inline constexpr float log2_of_e = 1.44269504f;
 __device__ inline float power_of_2(float x) {
 #if defined(__CUDA_ARCH__)
   float y;
