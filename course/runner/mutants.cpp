@@ -170,6 +170,7 @@ class Mutator {
     }
     for (size_t k = 0; k + 1 < arguments.size(); ++k) {
       const auto [a, b] = arguments[k];
+      if (body_[a] == '.') continue;  // {.length = n}: named
       const auto [c, d] = arguments[k + 1];
       add("arguments", a, d, text(c, d) + text(b, c) + text(a, b));
     }

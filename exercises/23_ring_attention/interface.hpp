@@ -21,7 +21,8 @@ using yotta::Tensor;
 enum class Order { zigzag, contiguous };  // of the chunks
 
 struct Solution {
-  int64_t (*chunk_of)(int ranks, int rank, int64_t i);
+  int64_t (*chunk_of)(int ranks, int rank, int64_t i);  // zigzag
+  int64_t (*contiguous_chunk_of)(int ranks, int rank, int64_t i);
   AttentionBlock (*block)(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j,
                           Order order);
   FlashAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,

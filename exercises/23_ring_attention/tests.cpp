@@ -297,6 +297,18 @@ TEST_CASE("23.1: every chunk is on one rank, and chunk 0 is rank 0's") {
   }
 }
 
+TEST_CASE("23.1: contiguous: the chunks of a rank follow each other") {
+  for (const int p : all_ranks)
+    for (int rank = 0; rank < p; ++rank)
+      for (int64_t i = 0; i < chunks_each(p); ++i) {
+        const int64_t chunk = solution.contiguous_chunk_of(p, rank, i),
+                      right = chunks_each(p) * rank + i;
+        expect(chunk == right,
+               fmt::format("contiguous, {} ranks with {} each: rank {}'s chunk {} is {}, not {}", p,
+                           chunks_each(p), rank, i, right, chunk));
+      }
+}
+
 TEST_CASE("23.1: every rank has the same work") {
   for (const int p : all_ranks)
     for (int rank = 1; rank < p; ++rank) {

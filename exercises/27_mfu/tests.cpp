@@ -242,6 +242,15 @@ TEST_CASE("27.3: a log without steps after the warm-up is refused") {
          "3 steps and a warm-up of 5 of them: that must be refused too, as no step is left");
 }
 
+TEST_CASE("27.3: a step of no time is refused") {
+  for (const double none : {0.0, -1.0})
+    expect(
+        !exercise::error_of([&] {
+           solution.mfu_of_log({{1, none, 1}, 0, 8, 1, 1, 64, false}, 4);
+         }).empty(),
+        fmt::format("a log with a step of {} s has an MFU by your answer: it is an error", none));
+}
+
 // ---- 27.4 ----
 
 TEST_CASE("27.4: the roofline takes the longer of the two") {
@@ -372,6 +381,25 @@ TEST_CASE("27.6: every second of every rank, once") {
                      idle));
   expect(same(sum_of(fall), 16),
          fmt::format("2 ranks and 8 s are 16 s, and the lines have {}", sum_of(fall)));
+}
+
+TEST_CASE("27.6: a window that begins later, and one of no time") {
+  const Waterfall fall = solution.waterfall(with_gaps(), small_machine(), 100, 2, 8);
+  expect(
+      same(sum_of(fall), 12),
+      fmt::format("2 ranks and the 6 s from 2 to 8 are 12 s, and the lines have {}", sum_of(fall)));
+  expect(same(fall.seconds, 6), fmt::format("from 2 to 8 are 6 s, not {}", fall.seconds));
+  const Waterfall late = solution.waterfall(with_gaps(), small_machine(), 100, 5, 8);
+  expect(
+      same(sum_of(late), 6),
+      fmt::format("2 ranks and the 3 s from 5 to 8 are 6 s, and the lines have {}: what has ended "
+                  "before counts nothing",
+                  sum_of(late)));
+  for (const double end : {2.0, 1.0})
+    expect(!exercise::error_of([&] {
+              solution.waterfall(with_gaps(), small_machine(), 100, 2, end);
+            }).empty(),
+           fmt::format("there is no time from 2 s to {} s: it is an error", end));
 }
 
 TEST_CASE("27.6: a wait has its own cause, and messages have a lane of their own") {
