@@ -10,8 +10,9 @@
 // does.)
 //
 // exp is e^x = 2^n e^r with |r| <= ln 2 / 2 and a Taylor series for e^r: see nn/cpu/math.hpp.
-// keep draws number i of Random(seed, name) in each lane: see core/random.hpp. A block of Philox has
-// the words of four lanes, so random_words computes a quarter as many blocks as there are lanes.
+// keep draws number i of Random(seed, name) in each lane: see core/random.hpp. A block of Philox
+// has the words of four lanes, so random_words computes a quarter as many blocks as there are
+// lanes.
 #pragma once
 
 #include <cstdint>
