@@ -4,6 +4,7 @@
 
 #include "nn/attention_inputs.hpp"
 #include "nn/gradient_check.hpp"
+#include "support/largest.hpp"
 #include "yotta/nn/flex_attention.hpp"
 #include "yotta/nn/loss.hpp"
 #include "yotta/nn/transformer.hpp"
@@ -149,13 +150,6 @@ Outcome apart(TransformerConfig config) {
     }
     return loss;
   });
-}
-
-double largest(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = a.size() == b.size() ? 0 : INFINITY;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (const double error = std::abs(a[i] - b[i]); !(error <= worst)) worst = error;
-  return worst;
 }
 
 }  // namespace

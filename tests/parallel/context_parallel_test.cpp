@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "nn/gradient_check.hpp"
+#include "support/largest.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/nn/sgd.hpp"
@@ -102,13 +103,6 @@ Outcome train(const TransformerConfig& config, Communicator cp) {
   for (const ParameterPtr& each : all)
     for (const double w : each->value.values()) out.weights.push_back(w);
   return out;
-}
-
-double largest(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = a.size() == b.size() ? 0 : INFINITY;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (const double error = std::abs(a[i] - b[i]); !(error <= worst)) worst = error;
-  return worst;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "nn/gradient_check.hpp"
+#include "support/largest.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/nn/loss.hpp"
 #include "yotta/parallel/ddp.hpp"
@@ -140,13 +141,6 @@ Outcome pass(Transformer& model, BatchPosition place, const Packing& packing,
 Outcome serial(const TransformerConfig& config, const std::vector<int32_t>& documents) {
   Transformer model(config);
   return pass(model, {}, packing_of(documents, T), {});
-}
-
-double largest(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = a.size() == b.size() ? 0 : INFINITY;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    if (const double error = std::abs(a[i] - b[i]); !(error <= worst)) worst = error;
-  return worst;
 }
 
 const MaskOptions masks[] = {{},
