@@ -26,8 +26,7 @@ inline namespace YOTTA_DEVICE_BUILD {
 // One head of 128 tokens, d = 32: what the picture shows.
 inline constexpr AttentionShape traffic_shape = {
     .B = 1, .Tq = 128, .Tk = 128, .H = 1, .Hkv = 1, .d = 32};
-// Theorem 2 of FlashAttention with its constant: M / (4 d) keys a tile, 3 T d numbers for each
-// tile.
+// Theorem 2 of FlashAttention with its constant: M / (4 d) keys a tile, 3 T d numbers for each.
 constexpr double traffic_of_memory(int64_t M) {
   return 12.0 * traffic_shape.Tq * traffic_shape.d / static_cast<double>(M);
 }

@@ -29,14 +29,21 @@ std::vector<Run> runs(int64_t keys, int64_t ahead, int64_t begin, int64_t end) {
 }
 
 void forward(Matrix q, Matrix k, Matrix v, MatrixOut o, double* L, int64_t first, int64_t last,
-             const CountingMask& mask) {
-  student::flash_forward(student::FlashHead<double>{q, k, v, o, L}, first, last, mask,
-                         student::SameScore{});
+             const CountingMask& mask, bool capped) {
+  const student::FlashHead<double> head{q, k, v, o, L};
+  if (capped)
+    student::flash_forward(head, first, last, mask, CappedSlope{});
+  else
+    student::flash_forward(head, first, last, mask, student::SameScore{});
 }
 
-void backward_row(double* scores, double* dP, int64_t t, int64_t n, double factor, double L,
-                  double D, const CountingMask& mask) {
-  student::flash_backward_row(scores, dP, t, 0, n, false, factor, L, D, mask, student::SameScore{});
+void backward_row(double* scores, double* dP, int64_t t, int64_t j, int64_t n, bool whole,
+                  double factor, double L, double D, const CountingMask& mask, bool capped) {
+  const auto row = [&](const auto& mod) {
+    student::flash_backward_row(scores, dP, t, j, n, whole, factor, L, D, mask, mod);
+  };
+  if (capped) return row(CappedSlope{});
+  row(student::SameScore{});
 }
 
 // One head, tiles of 8 queries and 8 keys, 16 threads.

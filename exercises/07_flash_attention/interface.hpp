@@ -1,6 +1,7 @@
 // What the graded cases of exercise 07 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -53,14 +54,26 @@ struct CountingMask {
   }
 };
 
+// A change of scores whose gradient depends on the score and whose value on the places: a soft cap,
+// and a slope by distance.
+struct CappedSlope {
+  double operator()(double s, int64_t t, int64_t j) const {
+    return 2 * std::tanh(s) - static_cast<double>(t - j) / 10;
+  }
+  double backward(double ds, double s, int64_t, int64_t j) const {
+    const double cap = std::tanh(s);
+    return ds * 2 * (1 - cap * cap) * (j < yotta::flash_BK ? 1 : 2);  // and on the key's number
+  }
+};
+
 struct Solution {
   void (*online_row)(double* scores, int64_t n, double factor, Sums& sums, double* o, int64_t d);
   Weights (*merge_weights)(double first, double second);
   std::vector<Run> (*runs)(int64_t keys, int64_t ahead, int64_t begin, int64_t end);
   void (*forward)(Matrix q, Matrix k, Matrix v, MatrixOut o, double* L, int64_t first, int64_t last,
-                  const CountingMask& mask);
-  void (*backward_row)(double* scores, double* dP, int64_t t, int64_t n, double factor, double L,
-                       double D, const CountingMask& mask);
+                  const CountingMask& mask, bool capped);
+  void (*backward_row)(double* scores, double* dP, int64_t t, int64_t j, int64_t n, bool whole,
+                       double factor, double L, double D, const CountingMask& mask, bool capped);
   // The kernel on one head: q (Tq, kernel_d), k and v (Tk, kernel_d).
   Kernel (*kernel)(const std::vector<float>& q, const std::vector<float>& k,
                    const std::vector<float>& v, int Tq, int Tk, bool causal, uint64_t seed);

@@ -141,12 +141,13 @@ struct Forward {
 };
 constexpr double untouched = -7;
 // With room behind o and L, so that what is written past the last query stays in this memory.
-Forward forward(const Head& head, int64_t first, int64_t last, int64_t ahead = 0) {
+Forward forward(const Head& head, int64_t first, int64_t last, int64_t ahead = 0,
+                bool capped = false) {
   Forward out{Numbers(static_cast<size_t>((head.T + flash_BQ) * head.d), untouched),
               Numbers(static_cast<size_t>(head.T + flash_BQ), untouched)};
   const auto in = [&](const Numbers& x) { return row_major(x.data(), head.T, head.d); };
   solution.forward(in(head.q), in(head.k), in(head.v), row_major(out.o.data(), head.T, head.d),
-                   out.L.data(), first, last, CountingMask{head.T, ahead, &out.asked});
+                   out.L.data(), first, last, CountingMask{head.T, ahead, &out.asked}, capped);
   return out;
 }
 Numbers first_of(const Numbers& x, size_t count) { return {x.data(), x.data() + count}; }
@@ -210,6 +211,17 @@ TEST_CASE("07.1: a query that has seen no key yet") {
       fmt::format("then a key with score 2 times 0.5 and a hidden one: e^(s - m) {} and {}, m {}, "
                   "l {}; expected 1 and 0, 1, 1",
                   seen[0], seen[1], sums.m, sums.l));
+}
+
+TEST_CASE("07.1: all d numbers of o are rescaled") {
+  Sums sums{1, 2};
+  Numbers o = {1, 2, 3}, scores = {6};
+  solution.online_row(scores.data(), 1, 0.5, sums, o.data(), 3);
+  const double kept = std::exp(1.0 - 3.0);
+  Clues clues;
+  clues.what = "o (d = 3), 1, 2, 3 with m = 1, after a score of 3";
+  clues.suspects = {{"its first number alone rescaled: o has d numbers", {kept, 2, 3}}};
+  expect(compare(o, Numbers{kept, 2 * kept, 3 * kept}, 1e-12, clues));
 }
 
 // ---- 07.2 ---------------------------------------------------------------------------------------
@@ -418,6 +430,29 @@ TEST_CASE("07.4: queries that see no key have o = 0 and L = -infinity") {
   expect(compare(first_of(found.o, expected.o.size()), expected.o, 1e-12, clues));
 }
 
+TEST_CASE("07.4: scores are changed as `mod` says, before softmax") {
+  const Head head;
+  const Forward found = forward(head, 0, head.T, 0, true);
+  Numbers expected;
+  for (int64_t t = 0; t < head.T; ++t) {
+    double l = 0;
+    Numbers o(static_cast<size_t>(head.d));
+    for (int64_t j = 0; j <= t; ++j) {
+      const double s = head.factor() * head.product(head.q, t, head.k, j);
+      const double p = std::exp(exercise::CappedSlope{}(s, t, j));
+      l += p;
+      for (int64_t c = 0; c < head.d; ++c)
+        o[static_cast<size_t>(c)] += p * head.v[static_cast<size_t>(j * head.d + c)];
+    }
+    for (const double each : o) expected.push_back(each / l);
+  }
+  Clues clues;
+  clues.what = fmt::format("o of {} tokens, scores capped and with a slope", head.T);
+  clues.suspects = {
+      {"what it is with scores as they are: hand `mod` on to change_scores", plain(head).o}};
+  expect(compare(first_of(found.o, expected.size()), expected, 1e-12, clues));
+}
+
 // ---- 07.5 ---------------------------------------------------------------------------------------
 
 namespace {
@@ -456,8 +491,8 @@ Rows by_solution(const Head& head, const Plain& whole, int64_t ahead) {
       dP.push_back(head.product(head.dout, t, head.v, j));
       D += whole.P[static_cast<size_t>(t)][static_cast<size_t>(j)] * dP.back();
     }
-    solution.backward_row(scores.data(), dP.data(), t, head.T, head.factor(),
-                          whole.L[static_cast<size_t>(t)], D, CountingMask{head.T, ahead});
+    solution.backward_row(scores.data(), dP.data(), t, 0, head.T, false, head.factor(),
+                          whole.L[static_cast<size_t>(t)], D, CountingMask{head.T, ahead}, false);
     all.P.insert(all.P.end(), scores.begin(), scores.end());
     all.dS.insert(all.dS.end(), dP.begin(), dP.end());
   }
@@ -496,6 +531,49 @@ TEST_CASE("07.5: a query that sees no key has no gradient") {
   Clues clues;
   clues.what = "dS where all but the last query see no key";
   expect(compare(found.dS, expected.dS, 1e-12, clues));
+}
+
+TEST_CASE("07.5: the gradient goes through the change of scores") {
+  const exercise::CappedSlope mod;
+  const int64_t j = flash_BK, n = 9, t = j + 5;  // the last keys are hidden
+  const double factor = 0.5, L = 1.5, D = 0.3;
+  const Numbers raw = numbers(n, "raw", 2), dP = numbers(n, "dP");
+  Numbers scores = raw, found = dP, P, dS, as_they_are, of_raw, of_local;
+  for (int64_t c = 0; c < n; ++c) {
+    const auto i = static_cast<size_t>(c);
+    const double s = factor * raw[i];
+    P.push_back(j + c <= t ? std::exp(mod(s, t, j + c) - L) : 0);
+    const double ds = P[i] * (dP[i] - D);
+    dS.push_back(factor * mod.backward(ds, s, t, j + c));
+    as_they_are.push_back(factor * ds);
+    of_raw.push_back(factor * mod.backward(ds, raw[i], t, j + c));
+    of_local.push_back(factor * mod.backward(ds, s, t, c));
+  }
+  solution.backward_row(scores.data(), found.data(), t, j, n, false, factor, L, D,
+                        CountingMask{2 * flash_BK}, true);
+  Clues clues;
+  clues.what = fmt::format("P of keys {} to {}, scores capped", j, j + n - 1);
+  expect(compare(scores, P, 1e-12, clues));
+  clues.what = fmt::format("dS of keys {} to {}, scores capped", j, j + n - 1);
+  clues.suspects = {
+      {"dS without mod.backward, which makes it the gradient of the score before the change",
+       as_they_are},
+      {"what it is if mod.backward gets the raw score: the score that mod changed is factor times "
+       "it",
+       of_raw},
+      {"what it is if mod.backward gets the key's place in the run: key c of it is j + c",
+       of_local}};
+  expect(compare(found, dS, 1e-12, clues));
+}
+
+TEST_CASE("07.5: the mask is not asked where a run is whole") {
+  int64_t asked = 0;
+  Numbers scores = numbers(9, "raw"), dP = numbers(9, "dP");
+  solution.backward_row(scores.data(), dP.data(), 20, 0, 9, true, 0.5, 1.5, 0.3,
+                        CountingMask{40, 0, &asked}, false);
+  expect(asked == 0, fmt::format("a whole run of 9 keys: the mask is asked {} times; every query "
+                                 "sees every key of it: hand `whole` on",
+                                 asked));
 }
 
 // ---- 07.6 ---------------------------------------------------------------------------------------

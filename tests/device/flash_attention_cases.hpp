@@ -12,7 +12,7 @@ struct AttentionCase {
 };
 
 // Whole tiles and ragged ones, each d, causal and not, scores of +-1e4, grouped queries, one query,
-// queries that see no key.
+// queries that see no key, one token, a few, one more than whole tiles have.
 inline constexpr AttentionCase attention_cases[] = {
     {{.B = 1, .Tq = 64, .Tk = 64, .H = 1, .Hkv = 1, .d = 32, .causal = false}},
     {{.B = 2, .Tq = 37, .Tk = 37, .H = 2, .Hkv = 1, .d = 32, .causal = true}},
@@ -20,6 +20,9 @@ inline constexpr AttentionCase attention_cases[] = {
     {{.B = 1, .Tq = 17, .Tk = 65, .H = 1, .Hkv = 1, .d = 128, .causal = false}},
     {{.B = 1, .Tq = 1, .Tk = 41, .H = 4, .Hkv = 2, .d = 32, .causal = true}},
     {{.B = 1, .Tq = 40, .Tk = 19, .H = 1, .Hkv = 1, .d = 32, .causal = true}},
+    {{.B = 1, .Tq = 1, .Tk = 1, .H = 1, .Hkv = 1, .d = 64, .causal = true}},
+    {{.B = 1, .Tq = 7, .Tk = 7, .H = 1, .Hkv = 1, .d = 128, .causal = false}},
+    {{.B = 1, .Tq = 129, .Tk = 129, .H = 1, .Hkv = 1, .d = 32, .causal = true}},
 };
 
 // run(arrays) launches on device memory, in which results are NaN before.

@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+#include "support/attention_problem.hpp"
+
 using namespace yotta;
 
 TEST_CASE("sizes that no kernel computes are refused, with words") {
@@ -42,4 +44,40 @@ TEST_CASE("bytes fall as 1 / M in FlashAttention, and only three kernels have S 
         doctest::Approx(64 + 1).epsilon(0.05));
   CHECK(keys(flash_attention_traffic<FlashWarps<64, 128, 64, 32>>(shape, 2)) ==
         doctest::Approx(32 + 1).epsilon(0.05));
+}
+
+TEST_CASE(
+    "a NaN in one query is seen in its result alone, in a value by every query that sees it") {
+  constexpr AttentionShape shape = {
+      .B = 1, .Tq = 40, .Tk = 40, .H = 1, .Hkv = 1, .d = 32, .causal = true};
+  constexpr int at = 35;
+  const AttentionProblem problem(shape);
+  for (const bool in_q : {true, false}) {
+    Doubles q = problem.q, v = problem.v;
+    (in_q ? q : v)[at * 32 + 3] = NAN;
+    const auto check = [&](const std::vector<float>& o) {
+      for (int t = 0; t < shape.Tq; ++t) {
+        const bool has = std::isnan(o[static_cast<size_t>(t * 32 + 3)]);
+        if (in_q) CHECK(has == (t == at));
+        if (!in_q && t >= at) CHECK(has);
+      }
+    };
+    DeviceArray<float> o(q.size()), L(40), l(40), scores(40 * 40), parts(2 * q.size()), Ls(2 * 40);
+    const auto run = [&]<class T>(const auto& kernel, T) {
+      const DeviceArray<T> dq(converted<T>(q)), dk(converted<T>(problem.k)), dv(converted<T>(v));
+      kernel(AttentionArrays<T, float>{dq.data(), dk.data(), dv.data(), o.data(), L.data()});
+      check(o.to_host());
+    };
+    run([&](const auto& x) { run_unfused_attention(x, scores.data(), shape); }, float{});
+    run([&](const auto& x) { run_online_attention(x, shape); }, float{});
+    run([&](const auto& x) { run_flash_tile<FlashTile<32, 32, 32, 64>>(x, l.data(), shape); },
+        float{});
+    run([&](const auto& x) { run_flash_attention<FlashWarps<32, 32, 32, 16>>(x, shape); },
+        bfloat16{});
+    run(
+        [&](const auto& x) {
+          run_flash_decoding<FlashWarps<32, 32, 32, 16>>(x, parts.data(), Ls.data(), 2, shape);
+        },
+        bfloat16{});
+  }
 }

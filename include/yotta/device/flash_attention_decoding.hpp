@@ -50,7 +50,7 @@ __global__ void merge_splits(const float* partial_o, const float* partial_L, int
     float sum = 0;
     for (int i = 0; i < splits; ++i)
       sum += exp_below(partial_L[i * rows + row], m) * partial_o[i * rows * shape.d + at + x];
-    store_one(o + at + x, l > 0 ? sum / l : 0);
+    store_one(o + at + x, l == 0 ? 0 : sum / l);  // a NaN stays one
   }
   if (lane == 0) L[row] = m + logf(l);
 }

@@ -96,8 +96,8 @@ struct FlashBlock {
 };
 
 // The queries from `query` on take one tile of keys, whose scores are in block.s and whose V is in
-// block.v: m, l and O go on. `first`: nothing has been summed yet. `last`: O is divided by l; L
-// held m until then, and becomes the log-sum-exp.
+// block.v: m, l and O go on. `first`: nothing has been summed yet. `last`: O is divided by l; L,
+// which held m until then, becomes the log-sum-exp.
 template <class T>
 __device__ void take_keys(const FlashBlock<T>& block, int query, bool first, bool last, float* o,
                           float* L, float* l) {

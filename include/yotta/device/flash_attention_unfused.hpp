@@ -166,7 +166,7 @@ __global__ void attention_online(const float* q, const float* k, const float* v,
     m = larger;
   }
   for (int i = 0; i < mine; ++i)
-    o[shape.query_at(b, t, h) + lane + 32 * i] = l > 0 ? sum[i] / l : 0;
+    o[shape.query_at(b, t, h) + lane + 32 * i] = l == 0 ? 0 : sum[i] / l;  // a NaN stays one
   if (lane == 0) L[row] = m + logf(l);
 }
 
