@@ -348,6 +348,27 @@ TEST_CASE("copies are alike, with other names, comments and lines too") {
   CHECK(share("int outside_of_all_parts;", loop) == 0);
 }
 
+TEST_CASE("a copy with statements that do nothing is a copy") {
+  CHECK(share(loop, replaced(loop, ";\n", ";;\n")) == 1);
+  CHECK(share(loop, replaced(loop, ";\n", "; ; {;}\n")) == 1);
+  int number = 0;
+  std::string dummies;
+  for (const std::string& line : lines_of(loop)) {
+    ++number;
+    dummies += line + "\n";
+    if (contains(line, ";") && contains(line, "= "))
+      dummies +=
+          fmt::format("const int dummy{0} = {0} * 7; double also{0}; (void)also{0};\n", number);
+  }
+  CHECK(dummies != loop);
+  CHECK(share(loop, dummies) == 1);
+  const std::string chain =
+      replaced(loop, "int total = 0;", "int a = 1; int b = a; int total = 0;");
+  CHECK(share(loop, chain) == 1);
+  CHECK(share("for (;;) {\n} while (a < b && b * c > 4 && f(a, b)) c = a - b;\n",
+              "for (;;) {\n} while (a < b && b * c > 4 && f(a, b)) c = a - b;;\n") == 1);
+}
+
 TEST_CASE("what the starter holds is nobody's copy") {
   const Fingerprints prints = fingerprints_of(loop, "");
   const std::set<uint64_t> starter = prints_of_starter(loop);
@@ -426,6 +447,9 @@ TEST_CASE("similarity reports pairs of a class, and of last year's") {
   const auto pairs = nlohmann::json::parse(read_text(folder / "pairs.json")).at("pairs");
   REQUIRE(pairs.size() == 3);
   CHECK(pairs[0]["share"] == 1);
+  CHECK(pairs[0]["rank"] == 1);
+  CHECK(pairs[2]["rank"] == 3);
+  CHECK(pairs[0]["median"] == 0);  // of ann, bob and eve
   CHECK(contains(read_text(folder / "p.html"), "ann and bob &lt;b&gt;, 100%"));
   CHECK(contains(read_text(folder / "p.html"), "against: zoe"));
   CHECK(contains(read_text(folder / "p.html"), "<mark>"));
