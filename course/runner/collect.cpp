@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/json_output.hpp"
+#include "runner/student_folder.hpp"
 #include "runner/submissions.hpp"
 
 namespace fs = std::filesystem;
@@ -57,28 +60,17 @@ nlohmann::json pack(const std::string& archive) {
       {"files", std::vector<std::string>(command.begin() + std::ptrdiff_t(words), command.end())}};
 }
 
-// Without what a platform adds: Moodle names what it was handed "Ann
-// Lee_123_assignsubmission_file", Canvas "leeann_45_678_NAME", with LATE after the first word for
-// who was.
-std::string without_tail(const std::string& name) {
-  static const std::regex tail(R"((_LATE)?(_\d+_assignsubmission_file.*|_\d+_\d+_.*)$)");
-  return std::regex_replace(name, tail, "");
-}
-
-// "ann.tar.gz" -> "ann"; empty: no archive.
-std::string student_of(const fs::path& archive) {
-  const std::string name = archive.filename();
+// An archive that is unpacked here. "ann.tar.gz" -> "ann"; empty: it is none.
+std::string stem_of_archive(const std::string& name) {
   for (const char* end : {".tar.gz", ".tgz", ".tar", ".zip"})
-    if (name.ends_with(end) && !name.starts_with("."))
-      return without_tail(name.substr(0, name.size() - std::string(end).size()));
+    if (name.ends_with(end)) return name.substr(0, name.size() - std::string(end).size());
   return "";
 }
 
 bool is_zip(const fs::path& archive) { return archive.extension() == ".zip"; }
 
 bool is_wanted(const fs::path& name) {
-  return name.extension() == ".hpp" || name.filename() == "progress.json" ||
-         name.filename() == ".state.json";
+  return is_source(name) || name.filename() == "progress.json" || name.filename() == ".state.json";
 }
 
 // A name in a zip that may become a file below a folder, and that unzip does not take for a
@@ -121,15 +113,23 @@ void unpack_zip(const fs::path& archive, const fs::path& folder) {
   }
 }
 
+// The names that is_wanted takes, as tar's options.
+const Command& wanted_by_tar() {
+  static const Command words = {"--wildcards", "--no-anchored", "--ignore-case", "*.hpp",
+                                "*.h",         "*.hh",          "*.hxx",         "*.cpp",
+                                "*.cc",        "*.cxx",         "*.hpp.txt",     "*.h.txt",
+                                "*.cpp.txt",   "progress.json", ".state.json"};
+  return words;
+}
+
 // Counted before they are unpacked, and no further than needed: a small archive may hold millions.
 void expect_few_files(const fs::path& archive) {
-  const Ending ending = run_limited(
-      {"sh", "-c",
-       fmt::format("tar -tf \"$0\" --wildcards --no-anchored \"$1\" progress.json .state.json "
-                   "2>/dev/null | head -n {} | wc -l",
-                   most_files + 1),
-       archive, "*.hpp"},
-      unpack_seconds);
+  Command command = {
+      "sh", "-c",
+      fmt::format("tar -tf \"$0\" \"$@\" 2>/dev/null | head -n {} | wc -l", most_files + 1),
+      archive};
+  command.insert(command.end(), wanted_by_tar().begin(), wanted_by_tar().end());
+  const Ending ending = run_limited(command, unpack_seconds);
   if (std::strtoul(ending.output.c_str(), nullptr, 10) > most_files)
     throw std::runtime_error(fmt::format("it has more than {} files", most_files));
 }
@@ -147,16 +147,12 @@ void expect_whole(const fs::path& archive) {
 // follows none and drops "..".
 void unpack(const fs::path& archive, const fs::path& folder) {
   fs::create_directories(folder);
-  std::vector<std::string> command = {
-      "sh",
-      "-c",
-      fmt::format(
-          "trap '' XFSZ; ulimit -f {}; exec tar -xf \"$0\" -C \"$1\" --no-same-owner --wildcards "
-          "--no-anchored --warning=none \"$2\" progress.json .state.json",
-          most_unpacked_bytes / 512),
-      archive,
-      folder,
-      "*.hpp"};
+  Command command = {"sh", "-c",
+                     fmt::format("trap '' XFSZ; ulimit -f {}; a=$0; p=$1; shift; exec tar -xf "
+                                 "\"$a\" -C \"$p\" --no-same-owner --warning=none \"$@\"",
+                                 most_unpacked_bytes / 512),
+                     archive, folder};
+  command.insert(command.end(), wanted_by_tar().begin(), wanted_by_tar().end());
   run_limited(command, unpack_seconds);  // which complains of each name that is not there
 }
 
@@ -179,6 +175,8 @@ void straighten(const fs::path& folder) {
     if (!entry.is_directory() || std::find(ids.begin(), ids.end(), name) == ids.end()) continue;
     const fs::path holds = entry.path().parent_path();
     if (holds == folder) return;
+    // Of the course's tree, not the student's work.
+    if (holds.filename() == "exercises" || holds.filename() == "lessons") continue;
     if (fs::exists(fs::symlink_status(usual)))
       throw std::runtime_error(fmt::format("it has {} beside work/: which of the two counts?",
                                            holds.lexically_relative(folder).string()));
@@ -187,11 +185,8 @@ void straighten(const fs::path& folder) {
 }
 
 // One archive that is wrong stops no other. Empty, or why nothing was taken.
-std::string take_one(const fs::path& archive, const fs::path& place) {
+std::string unpack_one(const fs::path& archive, const fs::path& place) {
   std::string why;
-  if (fs::exists(place))
-    return fmt::format("{} is there already, and {} was left alone", place.string(),
-                       archive.string());
   try {
     if (is_zip(archive)) {
       unpack_zip(archive, place);
@@ -209,48 +204,186 @@ std::string take_one(const fs::path& archive, const fs::path& place) {
   return fmt::format("nothing could be taken from {}{}", archive.string(), why);
 }
 
-struct Archive {
-  fs::path file;
-  std::string student;
+// What somebody has handed in.
+struct Item {
+  fs::path file;  // where it lies
+  fs::path own;   // its name, or path, without what the platform adds
+  bool is_readable_archive() const { return !stem_of_archive(own.filename()).empty(); }
 };
+using Items = std::vector<Item>;
 
-// Those that lie in the folder are named after the student; of those one folder deeper that folder
+// Those that lie in the folder are named after the student; of those further down the folder in it
 // is.
-std::vector<Archive> archives_in(const std::string& folder) {
-  std::vector<Archive> all;
+std::map<std::string, Items> items_in(const std::string& folder, const std::string& out) {
+  std::map<std::string, Items> all;
+  std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file()) all.push_back({entry.path(), student_of(entry.path())});
-    if (!entry.is_directory() || entry.is_symlink()) continue;
-    for (const auto& inner : fs::directory_iterator(entry.path()))
-      if (inner.is_regular_file() && !student_of(inner.path()).empty())
-        all.push_back({inner.path(), without_tail(entry.path().filename())});
+    const std::string name = entry.path().filename();
+    if (is_system_file(name) || fs::equivalent(entry.path(), out, ignored)) continue;
+    PlatformName parts = platform_name(name);
+    if (entry.is_symlink() || !entry.is_directory()) {
+      const std::string stem = stem_of_archive(name);
+      if (parts.student == name) parts.student = stem.empty() ? entry.path().stem().string() : stem;
+      if (!is_source(parts.own) && stem_of_archive(parts.own).empty()) parts.own = name;
+      all[parts.student].push_back({entry.path(), parts.own});
+      continue;
+    }
+    for (auto at = fs::recursive_directory_iterator(entry.path());
+         at != fs::recursive_directory_iterator(); ++at) {
+      const bool folder_there = !at->is_symlink() && at->is_directory();
+      if (is_system_file(at->path().filename())) {
+        if (folder_there) at.disable_recursion_pending();
+      } else if (!folder_there) {
+        all[parts.student].push_back({at->path(), at->path().lexically_relative(entry.path())});
+      }
+    }
   }
-  std::erase_if(all, [](const Archive& one) { return one.student.empty(); });
-  std::sort(all.begin(), all.end(),
-            [](const Archive& a, const Archive& b) { return a.file < b.file; });
   if (all.empty())
     throw std::runtime_error(folder +
-                             " holds no archive; expected STUDENT.tar.gz, .tgz, .tar or .zip, or "
-                             "STUDENT/ with one of them in it");
+                             " holds nothing; expected STUDENT.tar.gz, .tgz, .tar or .zip, "
+                             "STUDENT_45_678_header.hpp, or STUDENT/ with one of them in it");
+  for (auto& [student, items] : all)
+    std::sort(items.begin(), items.end(),
+              [](const Item& a, const Item& b) { return a.file < b.file; });
   return all;
 }
 
-nlohmann::json take_in(const std::string& folder, const std::string& out) {
-  nlohmann::json taken = nlohmann::json::array(), refused = nlohmann::json::array();
-  for (const auto& [file, student] : archives_in(folder)) {
-    const std::string why = take_one(fs::absolute(file), fs::absolute(fs::path(out) / student));
-    nlohmann::json one = {{"student", student}, {"archive", file.string()}};
-    if (why.empty()) {
-      taken.push_back(one);
-      continue;
+// "yotta-work-2.zip" was handed in after "yotta-work.zip"; else the file's time tells.
+bool is_older(const Item& a, const Item& b) {
+  const auto key = [](const Item& item) {
+    static const std::regex number(R"([-_ (](\d{1,6})\)?$)");
+    std::smatch found;
+    const std::string stem = stem_of_archive(item.own.filename());
+    const int which = std::regex_search(stem, found, number) ? std::stoi(found[1]) : 0;
+    return std::tuple(which, fs::last_write_time(item.file), item.file);
+  };
+  return key(a) < key(b);
+}
+
+// Takes in what one student has handed in, and keeps a row of each thing.
+class Taking {
+ public:
+  Taking(const std::string& student, const Items& items, const fs::path& out)
+      : student_(student), items_(items), place_(out / student) {}
+
+  void run() {
+    if (is_there_already()) {
+      for (const Item& item : items_)
+        refuse(item, fmt::format("{} is there already, and {} was left alone", place_.string(),
+                                 item.file.string()));
+      return;
     }
-    fmt::print(stderr, "yotta: {}\n", why);
-    one["why"] = why;
-    refused.push_back(one);
+    std::error_code ignored;
+    fs::remove_all(place_, ignored);
+    take_archives();
+    for (const Item& item : items_)
+      if (!item.is_readable_archive()) take_file(item);
+    if (!fs::exists(place_)) say_there_why();
   }
-  fmt::print("{} of {} archives unpacked to {}\n", taken.size(), taken.size() + refused.size(),
-             out);
-  return {{"folder", out}, {"taken", taken}, {"refused", refused}};
+  nlohmann::json taken = nlohmann::json::array(), refused = taken, left = taken;
+
+ private:
+  // What an earlier call could not take is no work.
+  bool is_there_already() const {
+    if (!fs::exists(place_)) return false;
+    const auto entries = fs::directory_iterator(place_);
+    return std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+      return entry.path().filename() != not_taken_file;
+    });
+  }
+  nlohmann::json row(const Item& item) const {
+    return {{"student", student_}, {"archive", item.file.string()}};
+  }
+  void refuse(const Item& item, const std::string& why) {
+    fmt::print(stderr, "yotta: {}\n", why);
+    refused.push_back(row(item));
+    refused.back()["why"] = why;
+    whys_ += why + "\n";
+  }
+  void leave(const Item& item, const std::string& why) {
+    fmt::print("{}: {}\n", item.file.string(), why);
+    left.push_back(row(item));
+    left.back()["why"] = why;
+    whys_ += item.file.string() + ": " + why + "\n";
+  }
+
+  // The last that was handed in; of those before it is said that they were not taken.
+  void take_archives() {
+    Items archives;
+    std::copy_if(items_.begin(), items_.end(), std::back_inserter(archives),
+                 [](const Item& item) { return item.is_readable_archive(); });
+    std::sort(archives.begin(), archives.end(), is_older);
+    for (; !archives.empty(); archives.pop_back()) {
+      const Item& last = archives.back();
+      const std::string why = fs::exists(place_) ? "" : unpack_one(fs::absolute(last.file), place_);
+      if (!why.empty()) {
+        refuse(last, why);
+      } else if (taken.empty()) {
+        taken.push_back(row(last));
+      } else {
+        leave(last, fmt::format("an older version; {} was taken",
+                                taken[0].at("archive").get<std::string>()));
+      }
+    }
+  }
+
+  void take_file(const Item& item) {
+    const bool regular = !fs::is_symlink(item.file) && fs::is_regular_file(item.file);
+    if (regular && is_wanted(item.own)) {
+      fs::path to = place_ / item.own;
+      for (int i = 2; fs::exists(to); ++i)  // handed in twice: both are there
+        to = place_ / fmt::format("version {}", i) / item.own;
+      fs::create_directories(to.parent_path());
+      fs::copy_file(item.file, to);
+      fs::last_write_time(to, fs::last_write_time(item.file));
+      if (fs::file_size(to) > most_unpacked_bytes) fs::resize_file(to, most_unpacked_bytes);
+      taken.push_back(row(item));
+    } else if (is_archive(item.own)) {
+      refuse(item, item.file.string() +
+                       " cannot be unpacked here: ask for a .zip or a .tar.gz, or unpack it to " +
+                       place_.string());
+    } else if (!regular) {
+      refuse(item, item.file.string() + " is not a regular file");
+    } else if (fs::exists(place_)) {
+      leave(item, "not taken: it is no C++");
+    } else {
+      refuse(item, item.file.string() + " was not taken: it is neither C++ nor an archive");
+    }
+  }
+
+  // So that `grade` has a row of this student, which nobody takes for a 0.
+  void say_there_why() {
+    fs::create_directories(place_);
+    write_text((place_ / not_taken_file).string(), whys_);
+  }
+
+  std::string student_;
+  const Items& items_;
+  fs::path place_;
+  std::string whys_;
+};
+
+void append(nlohmann::json& all, const nlohmann::json& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+bool names_archive(const nlohmann::json& row) {
+  return !stem_of_archive(row.at("archive").get<std::string>()).empty();
+}
+
+nlohmann::json take_in(const std::string& folder, const std::string& out) {
+  nlohmann::json taken = nlohmann::json::array(), refused = taken, left = taken;
+  for (const auto& [student, items] : items_in(folder, out)) {
+    Taking taking(student, items, fs::absolute(out));
+    taking.run();
+    append(taken, taking.taken), append(refused, taking.refused), append(left, taking.left);
+  }
+  const auto archives = std::count_if(taken.begin(), taken.end(), names_archive);
+  const auto files = std::ssize(taken) - archives;
+  fmt::print("{} of {} archives unpacked to {}{}\n", archives,
+             archives + std::count_if(refused.begin(), refused.end(), names_archive), out,
+             files == 0 ? "" : fmt::format(", and {} files copied", files));
+  return {{"folder", out}, {"taken", taken}, {"refused", refused}, {"left", left}};
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ namespace runner {
 namespace {
 
 constexpr double check_seconds = 900;  // of one submission: compiling, and every case in time
-constexpr int could_not_grade_some = 3, wrong_usage = 2, was_stopped = 130;
+constexpr int could_not_grade_some = 3, did_not_recognise_some = 4, wrong_usage = 2,
+              was_stopped = 130;
 
 // An exercise, and what its submissions are graded by.
 struct GradedExercise {
@@ -34,10 +35,12 @@ struct GradedExercise {
   std::string starter;      // its text
   std::string fingerprint;  // of the grader
   std::string broken;       // why its grader cannot be built
+  bool handed_in = true;    // by somebody
 };
 
-GradedExercise prepare(const Exercise& exercise, const std::string& graded_by) {
-  GradedExercise graded{exercise, starter_of(exercise), "", ""};
+GradedExercise prepare(const Exercise& exercise, const std::string& graded_by, bool handed_in) {
+  GradedExercise graded{exercise, starter_of(exercise), "", "", handed_in};
+  if (!handed_in) return graded;
   try {
     const Grader grader = build_grader(exercise);
     graded.fingerprint = print_of(graded_by + print_of(read_text(grader.library)) +
@@ -62,11 +65,17 @@ nlohmann::json no_tasks(const Exercise& exercise) {
   return list;
 }
 
+// Nobody knows what it is worth.
+bool has_no_points(Outcome outcome) {
+  return outcome == Outcome::could_not_grade || outcome == Outcome::not_recognised ||
+         outcome == Outcome::not_handed_in;
+}
+
 // A mark without points, for what was not run.
 Mark mark_without(const Submission& submission, const Exercise& exercise, Outcome outcome,
                   const std::string& why) {
   Mark mark{submission.student, submission.exercise, outcome};
-  if (outcome != Outcome::could_not_grade) mark.points = 0;
+  if (!has_no_points(outcome)) mark.points = 0;
   for (const Task& task : exercise.tasks) mark.of += task.points;
   mark.message = why;
   mark.tasks = no_tasks(exercise);
@@ -100,7 +109,9 @@ std::optional<Mark> mark_at_once(const Submission& submission, const GradedExerc
     return mark_without(submission, graded.exercise, outcome, why);
   };
   switch (submission.handed) {
-    case Handed::nothing: return without(Outcome::empty, submission.why);
+    case Handed::nothing:
+      return without(graded.handed_in ? Outcome::empty : Outcome::not_handed_in, submission.why);
+    case Handed::unrecognised: return without(Outcome::not_recognised, submission.why);
     case Handed::refused: return without(Outcome::refused, submission.why);
     case Handed::unreadable: return without(Outcome::could_not_grade, submission.why);
     case Handed::file: break;
@@ -291,18 +302,64 @@ void write_all(const Marks& marks, const std::vector<Exercise>& exercises,
 
 Marks marks_of(const std::vector<Grading>& gradings) {
   Marks marks;
-  for (const Grading& grading : gradings) marks.push_back(*grading.mark);
+  for (const Grading& grading : gradings) {
+    marks.push_back(*grading.mark);
+    marks.back().note = grading.submission->note;
+  }
   return marks;
 }
 
+// "ann, 10_collectives: graded was 10_collectives/ring (1).hpp".
+void say_which_were_graded(const Marks& marks) {
+  for (const Mark& mark : marks)
+    if (!mark.note.empty())
+      fmt::print("{}, {}: {}\n", printable(mark.student), mark.exercise, printable(mark.note));
+}
+
+void say_what_nobody_handed_in(const Marks& marks) {
+  std::set<std::string> exercises;
+  for (const Mark& mark : marks)
+    if (mark.outcome == Outcome::not_handed_in) exercises.insert(mark.exercise);
+  if (!exercises.empty())
+    fmt::print("Nobody has handed in {}: no points are written there, 0 neither.\n",
+               fmt::join(exercises, ", "));
+}
+
+// Files beside the students' folders.
+void say_what_is_loose(const std::string& folder) {
+  const std::vector<std::string> names = loose_files(folder);
+  if (!names.empty())
+    fmt::print(stderr,
+               "yotta: {} lie in {} itself and are nobody's: they are not graded. `./yotta collect "
+               "{} --out CLASS` sorts them by student\n",
+               printable(fmt::format("{}", fmt::join(names, ", "))), folder, folder);
+}
+
+bool is_handed_in(const Exercise& exercise, const std::vector<Submission>& submissions) {
+  return std::any_of(submissions.begin(), submissions.end(), [&](const Submission& one) {
+    return one.exercise == exercise.id && one.handed != Handed::nothing &&
+           one.handed != Handed::unrecognised;
+  });
+}
+
 int summary(const Marks& marks, const Results& results) {
-  const auto open = std::count_if(marks.begin(), marks.end(),
-                                  [](const Mark& mark) { return !mark.points.has_value(); });
+  const auto count = [&](Outcome outcome) {
+    return std::count_if(marks.begin(), marks.end(),
+                         [&](const Mark& mark) { return mark.outcome == outcome; });
+  };
+  const auto open = count(Outcome::could_not_grade), unknown = count(Outcome::not_recognised);
   fmt::print(
       "{}\n{} submissions. Grades, pages for students and files for Canvas, Moodle and "
       "Gradescope: {}\n",
       marks_table(marks), marks.size(), results.place(""));
-  if (open == 0) return 0;
+  say_which_were_graded(marks);
+  say_what_nobody_handed_in(marks);
+  if (unknown > 0)
+    fmt::print(
+        "{} are not recognised: there are files, and none is known as this exercise's. They have "
+        "no points until a person has looked; \"message\" in grades.json names the files.\n",
+        unknown);
+  if (open == 0) return unknown == 0 ? 0 : did_not_recognise_some;
   fmt::print(
       "{} could not be graded, and the students may not be to blame: see \"message\" in "
       "grades.json.\n",
@@ -313,11 +370,13 @@ int summary(const Marks& marks, const Results& results) {
 int grade_in(const GradeOptions& options, const std::vector<Exercise>& exercises) {
   const Results results(fs::absolute(options.out));
   const std::vector<Submission> submissions = find_submissions(options.folder, exercises);
+  say_what_is_loose(options.folder);
   const std::string graded_by =
       print_of(read_text(YOTTA_BUILD_DIR "/course/runner")) + options.variant;
   const HiddenCases hidden(options.hidden);
   std::vector<GradedExercise> graded;
-  for (const Exercise& exercise : exercises) graded.push_back(prepare(exercise, graded_by));
+  for (const Exercise& exercise : exercises)
+    graded.push_back(prepare(exercise, graded_by, is_handed_in(exercise, submissions)));
   std::vector<Grading> gradings;
   for (size_t i = 0; i < submissions.size(); ++i)  // students' exercises follow each other
     gradings.push_back({&submissions[i], &graded[i % graded.size()], {}});

@@ -36,7 +36,8 @@ struct GradeOptions {
   int jobs = 0;         // 0: one for each core
 };
 
-// Exit status: 0 all are graded, 3 some could not be, 2 the options are wrong, 130 it was stopped.
+// Exit status: 0 all are graded, 3 some could not be, 4 some files were not recognised, 2 the
+// options are wrong, 130 it was stopped.
 int grade_class(const GradeOptions& options);
 
 }  // namespace runner

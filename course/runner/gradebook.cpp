@@ -12,8 +12,9 @@ using yotta::console::Table;
 namespace runner {
 namespace {
 
-constexpr Outcome outcomes[] = {Outcome::complete,      Outcome::partial, Outcome::empty,
-                                Outcome::not_compiling, Outcome::refused, Outcome::could_not_grade};
+constexpr Outcome outcomes[] = {
+    Outcome::complete, Outcome::partial,         Outcome::empty,          Outcome::not_compiling,
+    Outcome::refused,  Outcome::could_not_grade, Outcome::not_recognised, Outcome::not_handed_in};
 
 // Names of folders and words of programs may be no text.
 std::string valid_text(const std::string& text) {
@@ -116,6 +117,7 @@ Suite junit_cases(const Mark& mark) {
                               passed ? "" : junit_problem("failure", one.value("message", "")));
     ++suite.count, suite.failures += !passed;
   }
+  if (mark.outcome == Outcome::not_handed_in) return suite;
   if (!mark.message.empty() || !mark.points) {
     suite.cases += junit_case(mark, name(mark.outcome), junit_problem("error", mark.message));
     ++suite.count, ++suite.errors;
@@ -152,6 +154,7 @@ std::string feedback_on(const Mark& mark, const std::vector<Exercise>& exercises
     text += fmt::format("**{} of {} points**, {}\n\n", *mark.points, mark.of, name(mark.outcome));
   else
     text += fmt::format("**No points yet**: {}\n\n", name(mark.outcome));
+  if (!mark.note.empty()) text += fenced(mark.note) + "\n";
   if (!mark.message.empty()) text += fenced(mark.message) + "\n";
   if (!mark.tasks.empty()) text += task_rows(mark) + "\n";
   for (const auto& task : mark.tasks) {
@@ -179,16 +182,17 @@ nlohmann::json gradescope_test(const Mark& mark, const nlohmann::json& task,
 }  // namespace
 
 const char* name(Outcome outcome) {
-  constexpr const char* texts[] = {"complete",      "partial", "empty",
-                                   "not compiling", "refused", "could not grade"};
+  constexpr const char* texts[] = {"complete",       "partial",      "empty",
+                                   "not compiling",  "refused",      "could not grade",
+                                   "not recognised", "not handed in"};
   return texts[static_cast<int>(outcome)];
 }
 
 nlohmann::json mark_json(const Mark& mark) {
-  nlohmann::json json = {{"student", mark.student},       {"exercise", mark.exercise},
-                         {"verdict", name(mark.outcome)}, {"of", mark.of},
-                         {"compiled", mark.compiled},     {"message", mark.message},
-                         {"tasks", mark.tasks},           {"cases", mark.cases}};
+  nlohmann::json json = {
+      {"student", mark.student}, {"exercise", mark.exercise}, {"verdict", name(mark.outcome)},
+      {"of", mark.of},           {"compiled", mark.compiled}, {"message", mark.message},
+      {"note", mark.note},       {"tasks", mark.tasks},       {"cases", mark.cases}};
   json["points"] = mark.points ? nlohmann::json(*mark.points) : nlohmann::json();
   return json;
 }
@@ -200,7 +204,7 @@ Mark mark_of(const nlohmann::json& json) {
     if (verdict == name(each)) mark.outcome = each;
   if (!json.at("points").is_null()) mark.points = json.at("points").get<int>();
   mark.of = json.at("of"), mark.compiled = json.at("compiled");
-  mark.message = json.at("message");
+  mark.message = json.at("message"), mark.note = json.at("note");
   mark.tasks = json.at("tasks"), mark.cases = json.at("cases");
   return mark;
 }
@@ -308,8 +312,9 @@ nlohmann::json gradescope_results(const Marks& of_student, const std::string& vi
   nlohmann::json tests = nlohmann::json::array();
   for (const Mark& mark : of_student) {
     points += mark.points.value_or(0);
-    output += fmt::format("{}: {}\n{}", mark.exercise, name(mark.outcome),
-                          mark.message.empty() ? "" : mark.message + "\n");
+    output += fmt::format("{}: {}\n", mark.exercise, name(mark.outcome));
+    for (const std::string& words : {mark.note, mark.message})
+      if (!words.empty()) output += words + "\n";
     for (const auto& task : mark.tasks) tests.push_back(gradescope_test(mark, task, visibility));
   }
   return {{"score", points},
@@ -325,6 +330,7 @@ std::string feedback(const Marks& of_student, const std::vector<Exercise>& exerc
   int points = 0, of = 0;
   std::string text;
   for (const Mark& mark : of_student) {
+    if (mark.outcome == Outcome::not_handed_in) continue;
     points += mark.points.value_or(0), of += mark.of;
     text += feedback_on(mark, exercises);
   }

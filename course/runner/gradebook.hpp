@@ -13,16 +13,26 @@
 namespace runner {
 
 // What became of a submission.
-enum class Outcome { complete, partial, empty, not_compiling, refused, could_not_grade };
+enum class Outcome {
+  complete,
+  partial,
+  empty,
+  not_compiling,
+  refused,
+  could_not_grade,
+  not_recognised,  // there are files, and none is known as this exercise's
+  not_handed_in    // by anybody of the class
+};
 const char* name(Outcome outcome);  // "not compiling"
 
 struct Mark {
   std::string student, exercise;
   Outcome outcome = Outcome::could_not_grade;
-  std::optional<int> points = {};  // none: nobody knows, since it could not be graded
+  std::optional<int> points = {};  // none: nobody knows, or nobody has handed it in
   int of = 0;
   bool compiled = false;
   std::string message = {};  // why there is no grade; or what the compiler says
+  std::string note = {};     // which file was graded, if that is not as usual
   nlohmann::json tasks = nlohmann::json::array();  // as in a check's verdict
   nlohmann::json cases = nlohmann::json::array();
 };
@@ -31,7 +41,8 @@ using Marks = std::vector<Mark>;
 nlohmann::json mark_json(const Mark& mark);
 Mark mark_of(const nlohmann::json& json);  // throws when it is none
 
-// {"submissions": [{student, exercise, points, of, tasks, compiled, verdict, message, cases}, ...]}
+// {"submissions": [{student, exercise, points, of, tasks, compiled, verdict, message, note, cases},
+// ...]}
 nlohmann::json marks_json(const Marks& marks);
 
 // A row for each student, a column for each exercise.

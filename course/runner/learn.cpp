@@ -58,7 +58,8 @@ study::Exercise shown(const Exercise& exercise) {
                       {},
                       relative(exercise.work_copy()),
                       statement_of(exercise),
-                      where_the_solution_is(exercise)};
+                      where_the_solution_is(exercise),
+                      exercise.outcomes};
   for (const TaskResult& result : grade.tasks)
     one.tasks.push_back({result.task.id, result.task.title, result.points, result.task.points,
                          result.solved, shown_hints(exercise, result.task.id),

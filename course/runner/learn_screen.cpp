@@ -164,13 +164,32 @@ std::string statement_page(const State& state, const std::string& help) {
          state.exercise().statement;
 }
 
+// Of an exercise that is complete: what was learnt, and where to go on.
+std::string farewell(const State& state) {
+  const Exercise& one = state.exercise();
+  if (state.grading || !state.compiled || !one.complete()) return "";
+  std::string text = fmt::format("All {} points: every task is solved.\n", one.of());
+  if (!one.outcomes.empty()) text += "You can now\n";
+  for (const std::string& outcome : one.outcomes) text += "- " + outcome + "\n";
+  for (size_t i = 1; i < state.exercises.size(); ++i) {
+    const Exercise& next = state.exercises[(state.at + i) % state.exercises.size()];
+    if (next.complete()) continue;
+    return text + fmt::format(
+                      "\nNext is {} {}, {} minutes: n goes there. o shows this lesson's text "
+                      "once more.\n",
+                      next.number(), next.title, next.minutes);
+  }
+  return text + "\nIt was the last: all exercises are complete.\n";
+}
+
 std::string verdict_page(const State& state) {
   if (state.grading && state.verdict.empty())
     return "It is being graded. The first time its tests are built: half a minute, or a few "
            "minutes "
            "if the library has to be built too.\n";
   if (state.verdict.empty()) return "It was not graded yet: r does.\n";
-  return welcome(state) + short_verdict(state);
+  const std::string said = short_verdict(state), end = farewell(state);
+  return welcome(state) + said + (said.empty() || end.empty() ? "" : "\n") + end;
 }
 
 std::string hints_page(const State& state) {

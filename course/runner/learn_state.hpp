@@ -28,9 +28,10 @@ struct Exercise {
   std::string id, title, difficulty;
   int minutes = 0;
   std::vector<Task> tasks;
-  std::string file;       // the student's: "work/10_collectives/..."
-  std::string statement;  // its README's text
-  std::string solution;   // where one stands; empty: not here
+  std::string file;                        // the student's: "work/10_collectives/..."
+  std::string statement;                   // its README's text
+  std::string solution;                    // where one stands; empty: not here
+  std::vector<std::string> outcomes = {};  // what is learnt
 
   int points() const;
   int of() const;

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "course/shared/console.hpp"
+#include "runner/cpp_tokens.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/gradebook.hpp"
@@ -35,27 +36,90 @@ bool is_keyword(const std::string& word) {
   return keywords.count(word) > 0;
 }
 
-// The tokens of one line of code; `comment` tells whether a /* */ is open.
-void add_tokens(const std::string& line, int number, bool& comment, std::vector<Token>& tokens) {
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (comment) {
-      if (line.compare(i, 2, "*/") == 0) comment = false, ++i;
-    } else if (line.compare(i, 2, "//") == 0) {
-      return;
-    } else if (line.compare(i, 2, "/*") == 0) {
-      comment = true, ++i;
-    } else if (is_word(line[i])) {
-      size_t end = i;
-      while (end < line.size() && is_word(line[end])) ++end;
-      const std::string word = line.substr(i, end - i);
-      const bool number_or_keyword =
-          std::isdigit(static_cast<unsigned char>(word[0])) != 0 || is_keyword(word);
-      tokens.push_back({number_or_keyword ? word : "v", number});
-      i = end - 1;
-    } else if (std::isspace(static_cast<unsigned char>(line[i])) == 0) {
-      tokens.push_back({std::string(1, line[i]), number});
-    }
+using Raw = std::vector<CppToken>;
+
+bool is_sign(const CppToken& token, const char* text) {
+  return token.kind == CppToken::Kind::sign && token.text == text;
+}
+bool ends_statement(const CppToken& token) {
+  return is_sign(token, ";") || is_sign(token, "{") || is_sign(token, "}");
+}
+
+// Without statements that do nothing: ";" and "{}" alone, and "(void)x;". In the brackets of a `for` every
+// ";" counts.
+Raw without_empty_statements(const Raw& tokens) {
+  Raw kept;
+  int brackets = 0;
+  for (const CppToken& token : tokens) {
+    brackets += is_sign(token, "(") - is_sign(token, ")");
+    const bool nothing_before = kept.empty() || ends_statement(kept.back());
+    if (is_sign(token, ";") && brackets <= 0 && nothing_before) continue;
+    kept.push_back(token);
+    const size_t n = kept.size();
+    if (n >= 5 && is_sign(token, ";") && kept[n - 3].text == ")" && kept[n - 4].text == "void" &&
+        kept[n - 5].text == "(" && (n == 5 || ends_statement(kept[n - 6])))
+      kept.resize(n - 5);
+    else if (n >= 2 && is_sign(token, "}") && is_sign(kept[n - 2], "{") &&
+             (n == 2 || ends_statement(kept[n - 3])))
+      kept.resize(n - 2);
   }
+  return kept;
+}
+
+// The name that a statement declares, if it is "TYPE NAME = VALUE;" or alike and calls nothing; -1:
+// it is another one.
+int declared_name(const Raw& tokens, size_t begin, size_t end) {
+  int name = -1;
+  for (size_t i = begin; i < end; ++i) {
+    if (is_sign(tokens[i], "(") || tokens[i].text == "return" || tokens[i].text == "using")
+      return -1;
+    const bool value = is_sign(tokens[i], "=") || is_sign(tokens[i], "[");
+    const bool follows_type = i >= begin + 2 && tokens[i - 1].kind == CppToken::Kind::word &&
+                              (tokens[i - 2].kind == CppToken::Kind::word ||
+                               is_sign(tokens[i - 2], ">") || is_sign(tokens[i - 2], "*"));
+    if (name < 0 && value) name = follows_type ? static_cast<int>(i - 1) : -2;
+    if (name == -2) return -1;
+  }
+  const bool bare = name < 0 && end >= begin + 2 && tokens[end - 1].kind == CppToken::Kind::word &&
+                    tokens[end - 2].kind == CppToken::Kind::word;
+  return bare ? static_cast<int>(end - 1) : name;
+}
+
+// Without variables that nobody uses: a declaration whose name stands nowhere else, again and again.
+Raw without_unused(Raw tokens) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<std::string, int> uses;
+    for (const CppToken& token : tokens)
+      if (token.kind == CppToken::Kind::word) ++uses[token.text];
+    Raw kept;
+    for (size_t begin = 0; begin < tokens.size();) {
+      size_t end = begin;
+      while (end < tokens.size() && !ends_statement(tokens[end])) ++end;
+      const bool statement = end < tokens.size() && is_sign(tokens[end], ";");
+      const int name = statement ? declared_name(tokens, begin, end) : -1;
+      const bool unused = name >= 0 && uses[tokens[static_cast<size_t>(name)].text] == 1;
+      const size_t next = std::min(end + 1, tokens.size());
+      if (!unused)
+        kept.insert(kept.end(), tokens.begin() + static_cast<long>(begin),
+                    tokens.begin() + static_cast<long>(next));
+      changed = changed || unused;
+      begin = next;
+    }
+    tokens = kept;
+  }
+  return tokens;
+}
+
+// What the compiler would make something of, with each name the same.
+std::vector<Token> normalised(const std::string& text) {
+  std::vector<Token> tokens;
+  const Raw bare = without_empty_statements(cpp_tokens(text));  // and a "(void)x" uses nothing
+  for (const CppToken& token : without_empty_statements(without_unused(bare))) {
+    const bool name = token.kind == CppToken::Kind::word && !is_keyword(token.text);
+    tokens.push_back({name ? "v" : token.text, token.line});
+  }
+  return tokens;
 }
 
 std::vector<uint64_t> gram_hashes(const std::vector<Token>& tokens) {
@@ -99,6 +163,9 @@ std::map<int, std::string> own_lines(const std::string& text, const std::string&
   return own;
 }
 
+constexpr size_t enough_pairs = 10;  // of five students
+constexpr double far_above = 0.3;
+
 struct Submitted {
   std::string name;  // the student's; "last year: ann"
   bool of_class = true;
@@ -109,6 +176,8 @@ struct Pair {
   std::string exercise;
   const Submitted *first = nullptr, *second = nullptr;
   SharedLines shared;
+  int rank = 0;       // among the exercise's pairs; 1: the most alike
+  double median = 0;  // of what the class's pairs share
 };
 
 void add_submitted(const std::string& folder, const Exercise& exercise, bool of_class,
@@ -120,17 +189,39 @@ void add_submitted(const std::string& folder, const Exercise& exercise, bool of_
                      fingerprints_of(one.text, starter)});
 }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Much more alike than two of this class are by the task alone. Of few pairs nobody can tell.
+bool stands_out(const Pair& pair, size_t pairs) {
+  return pairs >= enough_pairs && pair.shared.share >= pair.median + far_above;
+}
+
+// All pairs of one exercise that share as much as `threshold`, or stand out.
 std::vector<Pair> pairs_of(const Exercise& exercise, const std::vector<Submitted>& all,
                            double threshold) {
   const std::set<uint64_t> starter = prints_of_starter(starter_of(exercise));
   std::vector<Pair> pairs;
+  std::vector<double> in_class;
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = i + 1; k < all.size() && all[i].of_class; ++k) {
-      Pair pair{exercise.id, &all[i], &all[k], compare(all[i].prints, all[k].prints, starter)};
-      if (pair.shared.share >= threshold) pairs.push_back(std::move(pair));
+      pairs.push_back(
+          {exercise.id, &all[i], &all[k], compare(all[i].prints, all[k].prints, starter)});
+      if (all[k].of_class) in_class.push_back(pairs.back().shared.share);
     }
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const Pair& a, const Pair& b) { return a.shared.share > b.shared.share; });
+  const double usual = median(in_class);
+  for (size_t i = 0; i < pairs.size(); ++i)
+    pairs[i].rank = static_cast<int>(i) + 1, pairs[i].median = usual;
+  const size_t count = pairs.size();
+  std::erase_if(pairs, [&](const Pair& pair) {
+    return pair.shared.share < threshold && !stands_out(pair, count);
+  });
   return pairs;
 }
 
@@ -172,18 +263,23 @@ nlohmann::json pairs_json(const std::vector<Pair>& pairs) {
                     {"first", pair.first->name},
                     {"second", pair.second->name},
                     {"share", pair.shared.share},
+                    {"rank", pair.rank},
+                    {"median", pair.median},
                     {"first_lines", pair.shared.first},
                     {"second_lines", pair.shared.second}});
   return {{"pairs", list}};
 }
 
 void report(const std::vector<Pair>& pairs, const SimilarityOptions& options) {
-  yotta::console::Table table({"exercise", "students", "", "shared"});
+  yotta::console::Table table({"exercise", "rank", "students", "", "shared", "the class's median"});
   for (const Pair& pair : pairs)
-    table.row({"exercise " + pair.exercise, printable(pair.first->name),
-               printable(pair.second->name), fmt::format("{:.0f}%", 100 * pair.shared.share)});
+    table.row({"exercise " + pair.exercise, fmt::format("{}", pair.rank),
+               printable(pair.first->name), printable(pair.second->name),
+               fmt::format("{:.0f}%", 100 * pair.shared.share),
+               fmt::format("{:.0f}%", 100 * pair.median)});
   if (pairs.empty())
-    fmt::print("No two submissions share {:.0f}% of their code.\n", 100 * options.threshold);
+    fmt::print("No two submissions share {:.0f}% of their code, or stand out from the class.\n",
+               100 * options.threshold);
   else
     fmt::print("{}", table.text());
   if (!options.html.empty()) write_text(options.html, html_page(pairs));
@@ -209,21 +305,18 @@ void report_all(const SimilarityOptions& options) {
 
 Fingerprints fingerprints_of(const std::string& text, const std::string& starter) {
   Fingerprints prints;
-  std::vector<Token> tokens;
-  bool comment = false;
-  for (const auto& [number, line] : own_lines(text, starter)) {
-    prints.text[number] = line;
-    add_tokens(line, number, comment, tokens);
-  }
+  prints.text = own_lines(text, starter);
+  std::string joined;
+  std::vector<int> numbers = {0};
+  for (const auto& [number, line] : prints.text) joined += line + "\n", numbers.push_back(number);
+  std::vector<Token> tokens = normalised(joined);
+  for (Token& token : tokens) token.line = numbers[static_cast<size_t>(token.line)];
   winnow(tokens, prints);
   return prints;
 }
 
 std::set<uint64_t> prints_of_starter(const std::string& starter) {
-  std::vector<Token> tokens;
-  bool comment = false;
-  for (const std::string& line : lines_of(starter)) add_tokens(line, 0, comment, tokens);
-  const std::vector<uint64_t> hashes = gram_hashes(tokens);
+  const std::vector<uint64_t> hashes = gram_hashes(normalised(starter));
   return {hashes.begin(), hashes.end()};
 }
 

@@ -1,14 +1,15 @@
 // `./yotta similarity DIR`: which submissions of a class share code.
 //
-//     a file's lines that the starter lacks ──► tokens: comments, blanks and line ends gone, each
-//     name the same "v"
+//     a file's lines that the starter lacks ──► tokens: comments, blanks, empty statements and
+//                                               variables that nobody uses gone, each name the same
 //                                           ──► a hash of every `gram` tokens in a row
 //                                           ──► fingerprints: of every `window` hashes in a row the
 //                                           least
 //
 // Two copies that share gram + window - 1 tokens in a row share a fingerprint, wherever it stands
 // and however names were changed. What the starter holds does not count. Like solutions of a short
-// task are alike without being copied: a person reads the lines that are shared, and decides.
+// task are alike without being copied: pairs have ranks, and stand beside the class's median; a
+// person reads the lines that are shared, and decides.
 // Reference: Schleimer, Wilkerson & Aiken, "Winnowing: local algorithms for document
 // fingerprinting", SIGMOD 2003.
 #pragma once

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "runner/hidden_cases.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 constexpr double build_seconds = 3600;  // a slow machine builds the library for half an hour
 constexpr double compile_seconds = 120;
-constexpr rlim_t largest_object = 512 << 20;         // bytes; a program of the asan tier has 100 MB
+constexpr rlim_t largest_program = 512 << 20;        // bytes; one of the asan tier has 100 MB
+constexpr rlim_t largest_object = 64 << 20;          // those of our own solutions have 6 MB
 constexpr rlim_t compiler_memory = rlim_t{4} << 30;  // bytes
 constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and thousands may follow
 
@@ -30,6 +32,10 @@ Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
   Watched watched{build_seconds, 1 << 24};
   watched.output_file = build_output();
   return run_watched(words, watched);
+}
+
+bool has(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 bool says(const Ending& ending, const char* words) {
@@ -49,18 +55,29 @@ bool has_no_end(const Ending& ending) {
          says(ending, "out of memory allocating");
 }
 
+// Its result was about to be larger than it may be.
+bool is_too_large(const Ending& ending) {
+  return ending.signal == SIGXFSZ || ending.status == 128 + SIGXFSZ ||
+         says(ending, "File size limit exceeded") || says(ending, "File too large");
+}
+
+constexpr const char* large_array =
+    "what the compiler makes of your file is larger than 64 MB: a global or static array with "
+    "initial values? Each of its bytes would stand in the program";
+
 // In the build folder and in English, which readable_errors reads.
 Ending compile(const Words& command) {
   Words words = {"env", "-C", YOTTA_BUILD_DIR, "LC_ALL=C.UTF-8", "LANGUAGE="};
   words.insert(words.end(), command.begin(), command.end());
   Watched watched{compile_seconds, most_errors};
-  watched.before = [] {
-    const rlimit most = {largest_object, largest_object};  // an array may be of any size
+  const rlim_t largest = has(command, "-c") ? largest_object : largest_program;
+  watched.before = [largest] {
+    const rlimit most = {largest, largest};  // an array may be of any size
     const rlimit memory = {compiler_memory, compiler_memory};
     setrlimit(RLIMIT_FSIZE, &most), setrlimit(RLIMIT_DATA, &memory);
   };
   Ending ending = run_watched(words, watched);
-  if (broke_down(ending))
+  if (broke_down(ending) && !is_too_large(ending))
     throw CouldNotGrade(fmt::format(
         "the compiler or the linker itself failed. Is the disk full? It said:\n{}", ending.output));
   return ending;
@@ -82,10 +99,6 @@ Words without_dependencies(const Words& words) {
       kept.push_back(words[i]);
   }
   return kept;
-}
-
-bool has(const Words& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // passed_by_nothing of a program, found out once and kept beside it.
@@ -252,6 +265,17 @@ bool can_instrument() {
 #endif
 }
 
+std::string wrong_encoding(const std::string& text) {
+  const bool marked = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  const auto zeros = std::count(text.begin(), text.end(), '\0');
+  if (!marked && zeros * 4 < std::ssize(text)) return "";
+  if (text.empty()) return "";
+  return "your file is UTF-16, two bytes a letter, which compilers do not read. Save it as UTF-8: "
+         "in "
+         "VS Code by the name of the encoding at the bottom right, in Notepad under Save as; or "
+         "`iconv -f UTF-16 -t UTF-8 FILE`";
+}
+
 Words archives_of(const Words& link) {
   Words archives;
   for (const std::string& word : link)
@@ -264,13 +288,16 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
   if (file.find_first_of("\"\n") != std::string::npos)
     throw CouldNotGrade(
         "C++ cannot include a file with a quotation mark or a line end in its name: " + file);
+  const std::string text = read_text(file);
+  if (const std::string why = wrong_encoding(text); !why.empty()) return {"", "", why};
   const Measure measure = measure_of(exercise);
-  std::vector<Refusal> refusals = vet_text(read_text(file), measure);
+  std::vector<Refusal> refusals = vet_text(text, measure);
   if (at_once(refusals)) return {"", "", refusals_text(refusals)};
   const BuildCommands commands = own_commands(exercise, "student", file, folder);
   Words with_list = commands.compile;
   with_list.insert(with_list.end(), {"-MD", "-MF", folder.path() + "/solution.d"});
   const Ending compiled = compile(with_list);
+  if (is_too_large(compiled)) return {"", "", large_array};
   if (has_no_end(compiled))
     return {
         "", "",

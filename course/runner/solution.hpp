@@ -52,6 +52,9 @@ std::string why_unbuilt(const Ending& ending);
 // Up to date. Throws CouldNotGrade when it cannot be built: then the fault is not the student's.
 Grader build_grader(const Exercise& exercise);
 
+// Why no compiler can read the text, and what to do; empty: it can, for all that its bytes tell.
+std::string wrong_encoding(const std::string& text);
+
 // Can this build run a student's code under AddressSanitizer? Not where the compiler has none, and
 // not in a sanitizer's tier.
 bool can_instrument();

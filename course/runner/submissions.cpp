@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
+#include "runner/student_folder.hpp"
 #include "runner/topics.hpp"
 
 namespace fs = std::filesystem;
@@ -27,14 +29,26 @@ std::vector<fs::path> student_folders(const std::string& folder) {
   std::sort(students.begin(), students.end());
   if (students.empty())
     throw std::runtime_error(
-        fmt::format("{} has no student's folder in it; expected {}/STUDENT/NN_topic/header.hpp",
-                    folder, folder));
+        fmt::format("{} has no student's folder in it; expected {}/STUDENT/NN_topic/header.hpp. "
+                    "`./yotta collect {} --out CLASS` sorts files and archives by student",
+                    folder, folder, folder));
   return students;
 }
 
 bool lies_in(const fs::path& inner, const fs::path& outer) {
   const auto end = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return end.first == outer.end();
+}
+
+// All of them: a file may be of an exercise that nobody asks for.
+const std::vector<Exercise>& exercises_of_course() {
+  static const std::vector<Exercise> all = [] {
+    std::vector<Exercise> read;
+    for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
+      read.push_back(read_exercise(YOTTA_SOURCE_DIR, id));
+    return read;
+  }();
+  return all;
 }
 
 // The folder of an exercise: the first of the two places that is there, or where its file lies
@@ -94,28 +108,105 @@ void read_file(const fs::path& file, const fs::path& student, const fs::path& fo
   }
 }
 
+std::string within(const fs::path& file, const fs::path& student) {
+  return file.lexically_relative(student).string();
+}
+
+// Where versions of an exercise's file are, the one in the usual place first.
+std::vector<FoundFile> versions_of(const Exercise& exercise, const fs::path& usual,
+                                   const StudentFolder& files) {
+  std::vector<FoundFile> versions;
+  if (fs::exists(fs::symlink_status(usual)))
+    versions.push_back({usual, exercise.id, FoundBy::name});
+  for (const FoundFile& one : files.of(exercise))
+    if (one.file != usual) versions.push_back(one);
+  return versions;
+}
+
+// "found by its functions: mine.hpp; not graded: old/ring.hpp".
+std::string note_on(const FoundFile& graded, const std::vector<FoundFile>& versions, bool usual,
+                    const fs::path& student) {
+  std::vector<std::string> others;
+  for (const FoundFile& one : versions)
+    if (one.file != graded.file) others.push_back(within(one.file, student));
+  const std::string file = within(graded.file, student);
+  std::string note;
+  if (graded.by == FoundBy::content)
+    note = "graded was " + file + ", found by its functions";
+  else if (!usual || !others.empty())
+    note = "graded was " + file;
+  if (!others.empty())
+    note += fmt::format("; other versions were not graded: {}", fmt::join(others, ", "));
+  return note;
+}
+
+// The first version that is more than the starter; or the first.
+void read_best(const std::vector<FoundFile>& versions, const Exercise& exercise,
+               const fs::path& usual, const fs::path& student, const fs::path& folder,
+               Submission& submission) {
+  const Submission none = submission;
+  const std::string starter = versions.size() > 1 ? starter_of(exercise) : "";
+  std::optional<Submission> first;
+  for (const FoundFile& one : versions) {
+    submission = none;
+    read_file(one.file, student, folder, submission);
+    submission.file = within(one.file, student);
+    submission.note = note_on(one, versions, one.file == usual, student);
+    if (!first) first = submission;
+    if (submission.handed == Handed::file && !is_unchanged(submission, starter)) return;
+  }
+  submission = *first;
+}
+
+// "NOT_TAKEN.txt" says why: its words, too.
+std::string unknown_files(const std::vector<fs::path>& files, const fs::path& student) {
+  std::vector<std::string> names;
+  for (const fs::path& file : files) {
+    const bool says_why = file.filename() == not_taken_file && !fs::is_symlink(file);
+    names.push_back(says_why ? trimmed(read_text(file).substr(0, 4096)) : within(file, student));
+  }
+  if (names.size() > 8) names.resize(8), names.push_back("...");
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void say_what_is_missing(const Exercise& exercise, const fs::path& place, const fs::path& student,
+                         const StudentFolder& files, Submission& submission) {
+  submission.why = place.empty()
+                       ? fmt::format("there is neither a folder {} nor a file {}; there is: {}",
+                                     exercise.id, exercise.file_name(), listing(student))
+                       : fmt::format("there is no file {}/{}; there is: {}", exercise.id,
+                                     exercise.file_name(), listing(place));
+  if (files.unknown.empty()) return;
+  submission.handed = Handed::unrecognised;
+  submission.why +=
+      fmt::format("\nof no exercise that is known: {}", unknown_files(files.unknown, student));
+}
+
 Submission read_submission(const fs::path& student, const Exercise& exercise,
-                           const fs::path& folder) {
+                           const fs::path& folder, const StudentFolder& files) {
   Submission submission{student.filename(), exercise.id};
   try {
     const fs::path place = exercise_folder(student, exercise);
-    const fs::path file = place / exercise.file_name();
-    const bool linked = leads_out(place.empty() ? student : place, student, folder);
-    if (place.empty() && !linked)
-      submission.why = fmt::format("there is neither a folder {} nor a file {}; there is: {}",
-                                   exercise.id, exercise.file_name(), listing(student));
-    else if (linked)
-      submission.handed = Handed::refused,
+    const fs::path usual = place.empty() ? fs::path() : place / exercise.file_name();
+    if (leads_out(place.empty() ? student : place, student, folder)) {
+      submission.handed = Handed::refused;
       submission.why = "it is a folder that is a link out of the student's folder";
-    else if (!fs::exists(fs::symlink_status(file)))
-      submission.why = fmt::format("there is no file {}/{}; there is: {}", exercise.id,
-                                   exercise.file_name(), listing(place));
+      return submission;
+    }
+    const std::vector<FoundFile> versions = versions_of(exercise, usual, files);
+    if (versions.empty())
+      say_what_is_missing(exercise, place, student, files, submission);
     else
-      read_file(file, student, folder, submission);
+      read_best(versions, exercise, usual, student, folder, submission);
   } catch (const fs::filesystem_error& error) {
     submission.handed = Handed::unreadable, submission.why = error.what();
   }
   return submission;
+}
+
+// A link to another folder is not looked into.
+StudentFolder files_of(const fs::path& student) {
+  return fs::is_symlink(student) ? StudentFolder{} : look_into(student, exercises_of_course());
 }
 
 std::string without_blanks(std::string text) {
@@ -127,13 +218,15 @@ std::string without_blanks(std::string text) {
 
 std::vector<Exercise> handed_in_exercises(const std::string& folder,
                                           const std::vector<Exercise>& exercises) {
-  const std::vector<fs::path> students = student_folders(folder);
+  std::set<std::string> ids;
+  for (const fs::path& student : student_folders(folder)) {
+    for (const FoundFile& one : files_of(student).found) ids.insert(one.exercise);
+    for (const Exercise& exercise : exercises)
+      if (!exercise_folder(student, exercise).empty()) ids.insert(exercise.id);
+  }
   std::vector<Exercise> found;
-  for (const Exercise& exercise : exercises)
-    if (std::any_of(students.begin(), students.end(), [&](const fs::path& student) {
-          return !exercise_folder(student, exercise).empty();
-        }))
-      found.push_back(exercise);
+  std::copy_if(exercises.begin(), exercises.end(), std::back_inserter(found),
+               [&](const Exercise& exercise) { return ids.count(exercise.id) > 0; });
   return found;
 }
 
@@ -162,10 +255,23 @@ std::vector<std::string> ids_of(const std::vector<Exercise>& exercises) {
 std::vector<Submission> find_submissions(const std::string& folder,
                                          const std::vector<Exercise>& exercises) {
   std::vector<Submission> all;
-  for (const fs::path& student : student_folders(folder))
+  for (const fs::path& student : student_folders(folder)) {
+    const StudentFolder files = files_of(student);
     for (const Exercise& exercise : exercises)
-      all.push_back(read_submission(student, exercise, folder));
+      all.push_back(read_submission(student, exercise, folder, files));
+  }
   return all;
+}
+
+std::vector<std::string> loose_files(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    const bool may_be_handed_in = is_source(name) || is_archive(name);
+    if (may_be_handed_in && !entry.is_directory() && !is_system_file(name)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool is_unchanged(const Submission& submission, const std::string& starter) {

@@ -1,5 +1,8 @@
 // What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, the same below DIR/STUDENT/work,
-// or without the folder NN_topic: no two exercises have a file of one name.
+// or without the folder NN_topic: no two exercises have a file of one name. What lies elsewhere or
+// has another name is found too (course/runner/student_folder.hpp). Of several versions the first is
+// graded that is not the unchanged starter, in this order: the usual place, the right name, a
+// similar name, the functions; the newest first. A file of no exercise is never a silent 0.
 //
 // A student's folder comes from a stranger. Only regular files that lie in it are read: a link that
 // leads elsewhere, a pipe or a file of many megabytes is refused, and so is a link to another
@@ -13,7 +16,8 @@
 
 namespace runner {
 
-enum class Handed { file, nothing, refused, unreadable };
+// unrecognised: there is no file of this exercise, and there are files that nobody knows.
+enum class Handed { file, nothing, unrecognised, refused, unreadable };
 
 struct Submission {
   std::string student;   // the name of the folder
@@ -21,6 +25,8 @@ struct Submission {
   Handed handed = Handed::nothing;
   std::string why = {};   // if there is no file to grade
   std::string text = {};  // of the file
+  std::string file = {};  // "10_collectives/ring (1).hpp", in the student's folder
+  std::string note = {};  // how it was found, if in no usual place; other versions of it
   // Which hints were read: .state.json beside the file, and progress.json one folder up. Mostly
   // empty.
   std::string state = {}, progress = {};
@@ -43,6 +49,9 @@ std::vector<std::string> ids_of(const std::vector<Exercise>& exercises);
 // there is no such folder or no student in it.
 std::vector<Submission> find_submissions(const std::string& folder,
                                          const std::vector<Exercise>& exercises);
+
+// Files of the class's folder itself, which belong to nobody: "leeann_45_678_ring.hpp".
+std::vector<std::string> loose_files(const std::string& folder);
 
 // Nothing but blanks, or the starter with other blanks.
 bool is_unchanged(const Submission& submission, const std::string& starter);

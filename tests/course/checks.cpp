@@ -318,6 +318,24 @@ TEST_CASE("a student's own cases earn nothing") {
   CHECK(student.verdict()["points"] == 0);
 }
 
+TEST_CASE("an object without measure and a file in UTF-16 are refused, and why is said") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / quick_exercise().file_name();
+  const auto refused = [&](const std::string& text) {
+    write_text(file, text);
+    shell(check_of(file, "--json '" + file + ".json'"));
+    return nlohmann::json::parse(read_text(file + ".json")).value("refused", "");
+  };
+  CHECK(contains(refused(replaced(solution("library"), "namespace yotta::student {",
+                                  "namespace yotta::student {\n"
+                                  "[[gnu::used]] inline int big[1 << 29] = {1};\n")),
+                 "larger than 64 MB"));
+  std::string wide = "\xff\xfe";
+  for (const char c : solution("library")) wide += c, wide += '\0';
+  CHECK(contains(refused(wide), "your file is UTF-16"));
+  CHECK(contains(refused(wide.substr(2)), "your file is UTF-16"));
+}
+
 TEST_CASE("deleting not_done earns nothing") {
   const Student student;
   std::string text = solution("starter");

@@ -362,6 +362,27 @@ TEST_CASE("copies are alike, with other names, comments and lines too") {
   CHECK(share("int outside_of_all_parts;", loop) == 0);
 }
 
+TEST_CASE("a copy with statements that do nothing is a copy") {
+  CHECK(share(loop, replaced(loop, ";\n", ";;\n")) == 1);
+  CHECK(share(loop, replaced(loop, ";\n", "; ; {;}\n")) == 1);
+  int number = 0;
+  std::string dummies;
+  for (const std::string& line : lines_of(loop)) {
+    ++number;
+    dummies += line + "\n";
+    if (contains(line, ";") && contains(line, "= "))
+      dummies +=
+          fmt::format("const int dummy{0} = {0} * 7; double also{0}; (void)also{0};\n", number);
+  }
+  CHECK(dummies != loop);
+  CHECK(share(loop, dummies) == 1);
+  const std::string chain =
+      replaced(loop, "int total = 0;", "int a = 1; int b = a; int total = 0;");
+  CHECK(share(loop, chain) == 1);
+  CHECK(share("for (;;) {\n} while (a < b && b * c > 4 && f(a, b)) c = a - b;\n",
+              "for (;;) {\n} while (a < b && b * c > 4 && f(a, b)) c = a - b;;\n") == 1);
+}
+
 TEST_CASE("what the starter holds is nobody's copy") {
   const Fingerprints prints = fingerprints_of(loop, "");
   const std::set<uint64_t> starter = prints_of_starter(loop);
@@ -440,6 +461,9 @@ TEST_CASE("similarity reports pairs of a class, and of last year's") {
   const auto pairs = nlohmann::json::parse(read_text(folder / "pairs.json")).at("pairs");
   REQUIRE(pairs.size() == 3);
   CHECK(pairs[0]["share"] == 1);
+  CHECK(pairs[0]["rank"] == 1);
+  CHECK(pairs[2]["rank"] == 3);
+  CHECK(pairs[0]["median"] == 0);  // of ann, bob and eve
   CHECK(contains(read_text(folder / "p.html"), "ann and bob &lt;b&gt;, 100%"));
   CHECK(contains(read_text(folder / "p.html"), "against: zoe"));
   CHECK(contains(read_text(folder / "p.html"), "<mark>"));
@@ -535,7 +559,8 @@ TEST_CASE("of a damaged archive nothing is taken, since a part would be graded a
     CHECK_MESSAGE(contains(ending.output, "nothing could be taken from " + at + "/in/" + name),
                   ending.output);
   CHECK(contains(ending.output, "0 of 3 archives"));
-  CHECK((!fs::exists(at + "/class") || fs::is_empty(at + "/class")));
+  for (const auto& entry : fs::recursive_directory_iterator(at + "/class"))
+    CHECK((entry.is_directory() || entry.path().filename() == "NOT_TAKEN.txt"));
 }
 
 TEST_CASE("zips are taken in, and what platforms add to names is left out") {
@@ -570,10 +595,45 @@ TEST_CASE("zips are taken in, and what platforms add to names is left out") {
                   student);
   CHECK_FALSE(fs::exists(at + "/class/deep/leeann/work/03_matmul/notes.txt"));
   CHECK_FALSE(fs::exists(at + "/class/deep/evil.hpp"));
-  CHECK_FALSE(fs::exists(at + "/class/deep/zoe"));
+  CHECK(contains(read_text(at + "/class/deep/zoe/NOT_TAKEN.txt"), "zoe.zip"));
   CHECK(read_text(at + "/class/deep/eve/work/link.hpp") == "/etc/hostname");  // where it leads to
   CHECK(fs::file_size(at + "/class/deep/eve/work/10_collectives/collectives_ring.hpp") ==
         most_source_bytes + 512);
+}
+
+TEST_CASE("everything that was handed in has a row: single files and what cannot be unpacked too") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
+  write_text(at + "/in/leeann_45_678_" + file, "int mine;\n");
+  write_text(at + "/in/leeann_45_679_notes.hpp", "int note;\n");
+  write_text(at + "/in/Bob O. Smith_123_assignsubmission_file_" + file, "int mine;\n");
+  write_text(at + "/in/cem/deep/" + file, "int mine;\n");
+  write_text(at + "/in/bare.hpp", "int mine;\n");
+  write_text(at + "/in/rar.rar", "x");
+  write_text(at + "/in/.DS_Store", "x");
+  for (const char* version : {"1", "2"}) {
+    write_text(at + "/a/work/03_matmul/" + file, version);
+    fs::create_directories(at + "/in/dan");
+    run_limited(
+        {"tar", "-czf", fmt::format("{}/in/dan/work-{}.tgz", at, version), "-C", at + "/a", "work"},
+        60);
+  }
+  const Ending ending =
+      runner_verb(fmt::format("collect '{0}/in' --out '{0}/in/class' --json '{0}/c.json'", at));
+  CHECK(ending.status == 1);
+  for (const std::string& place :
+       {"leeann/" + file, "Bob O. Smith/" + file, "cem/deep/" + file, std::string("bare/bare.hpp")})
+    CHECK_MESSAGE(read_text(at + "/in/class/" + place) == "int mine;\n", place);
+  CHECK(read_text(at + "/in/class/dan/work/03_matmul/" + file) == "2");
+  CHECK(contains(read_text(at + "/in/class/rar/NOT_TAKEN.txt"), "rar.rar cannot be unpacked here"));
+  const auto json = nlohmann::json::parse(read_text(at + "/c.json"));
+  CHECK(json.at("taken").size() == 6);
+  REQUIRE(json.at("left").size() == 1);
+  CHECK(contains(json.at("left")[0].at("why"), "an older version"));
+  REQUIRE(json.at("refused").size() == 1);
+  CHECK(json.at("refused")[0].at("student") == "rar");
+  const auto handed = find_submissions(at + "/in/class", {yotta_test::quick_exercise()});
+  CHECK(handed.size() == 6);  // and so `grade` has a row of each
 }
 
 TEST_CASE("an archive cannot write elsewhere or fill the disk") {
@@ -595,7 +655,8 @@ TEST_CASE("an archive cannot write elsewhere or fill the disk") {
   CHECK(fs::file_size(large + "/03_matmul/" + file) == most_source_bytes + 512);
   CHECK(read_text(large + "/10_collectives/collectives_ring.hpp") == "small");
   const auto handed = find_submissions(at + "/class/deep", {yotta_test::quick_exercise()});
-  REQUIRE(handed.size() == 1);
+  REQUIRE(handed.size() == 2);
+  CHECK(handed[1].handed == Handed::unrecognised);  // up.tgz
   CHECK(handed[0].handed == Handed::refused);
   CHECK(contains(handed[0].why, "too large: more than 1048576 bytes"));
 }

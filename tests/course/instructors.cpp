@@ -17,6 +17,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/gradebook.hpp"
+#include "runner/student_folder.hpp"
 #include "runner/submissions.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
@@ -246,7 +247,7 @@ TEST_CASE("a file is found in work/ too, and a link within the student's folder 
   const auto all = find_submissions(class_.folder(), {quick_exercise()});
   REQUIRE(all.size() == 2);
   CHECK(all[0].text == "int mine;\n");
-  CHECK(all[1].handed == Handed::nothing);
+  CHECK(all[1].handed == Handed::unrecognised);
   CHECK(contains(all[1].why, "there is: other.hpp"));
   CHECK(handed_in_exercises(class_.folder(), {quick_exercise()}).size() == 1);
 }
@@ -265,12 +266,71 @@ TEST_CASE("a file that was handed in without its folder counts, and what else is
   REQUIRE(all.size() == 5);
   CHECK(all[0].text == "int mine;\n");
   CHECK(all[1].text == "int mine;\n");
-  CHECK(all[2].handed == Handed::nothing);
-  CHECK(all[2].why ==
-        "there is neither a folder 03_matmul nor a file " + name + "; there is: ring (1).hpp");
+  CHECK(all[2].handed == Handed::unrecognised);
+  CHECK(all[2].why == "there is neither a folder 03_matmul nor a file " + name +
+                          "; there is: ring (1).hpp\nof no exercise that is known: ring (1).hpp");
   CHECK(all[3].handed == Handed::refused);
   CHECK(all[4].handed == Handed::refused);
   CHECK_FALSE(contains(all[4].why, "secret"));
+}
+
+TEST_CASE("a file in another place or of another name is graded, and which one is said") {
+  const Class class_;
+  const std::string name = quick_exercise().file_name(), stem = name.substr(0, name.find('.'));
+  const auto put = [&](const std::string& file, const std::string& text) {
+    write_text(class_.folder() + "/" + file, text);
+  };
+  put("a/one/too/many/03_matmul/" + name, "int mine;\n");
+  put("b/03_matmul/" + stem + " (1).hpp", "int mine;\n");
+  put("c/x_1_assignsubmission_file_/" + stem + ".hpp.txt", "int mine;\n");
+  put("d/submitted.h", solution("library"));
+  put("e/03_matmul/" + name, solution("starter"));
+  put("e/new/" + stem + "-2.hpp", "int mine;\n");
+  put("f/include/yotta/device/" + name, solution("library"));
+  put("g/photo.png", "x");
+  const auto all = find_submissions(class_.folder(), {quick_exercise()});
+  REQUIRE(all.size() == 7);
+  for (const size_t i : {0, 1, 2, 4}) CHECK_MESSAGE(all[i].text == "int mine;\n", all[i].why);
+  CHECK(all[0].note == "graded was one/too/many/03_matmul/" + name);
+  CHECK(all[1].note == "graded was 03_matmul/" + stem + " (1).hpp");
+  CHECK(all[3].text == solution("library"));
+  CHECK(all[3].note == "graded was submitted.h, found by its functions");
+  CHECK(all[4].note ==
+        "graded was new/" + stem + "-2.hpp; other versions were not graded: 03_matmul/" + name);
+  CHECK(all[5].handed == Handed::nothing);  // the library's page is nobody's solution
+  CHECK(all[6].handed == Handed::unrecognised);
+}
+
+TEST_CASE("a file is known as its exercise's by its functions") {
+  std::vector<Exercise> exercises;
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
+    exercises.push_back(read_exercise(YOTTA_SOURCE_DIR, id));
+  for (const Exercise& exercise : exercises)
+    for (const std::string& text : {starter_of(exercise), exercise.page_text()}) {
+      const Exercise* found = exercise_by_content(text, exercises);
+      CHECK_MESSAGE((found != nullptr && found->id == exercise.id), exercise.id);
+    }
+  CHECK(exercise_by_content("int x;", exercises) == nullptr);
+  CHECK(exercise_by_content("", exercises) == nullptr);
+}
+
+TEST_CASE("what nobody has handed in and what nobody knows is no 0") {
+  const Class class_;
+  fs::create_directories(class_.folder() + "/ann/work");
+  write_text(class_.folder() + "/bob/work.rar", "x");
+  write_text(class_.folder() + "/leeann_45_678_ring.hpp", "int x;\n");
+  std::vector<std::string> words = class_.command();
+  words.insert(words.end(), {"--exercises", "03"});
+  const Ending ending = run_limited(words, longest_wait);
+  CHECK_MESSAGE(ending.status == 4, ending.output);
+  CHECK(contains(ending.output, "Nobody has handed in 03_matmul"));
+  CHECK(contains(ending.output, "leeann_45_678_ring.hpp lie in "));
+  const auto all = class_.submissions();
+  CHECK(of_student(all, "ann").at("verdict") == "not handed in");
+  CHECK(of_student(all, "bob").at("verdict") == "not recognised");
+  CHECK(contains(of_student(all, "bob").at("message"), "known: work.rar"));
+  CHECK(read_text(class_.result("moodle.csv")) ==
+        "Username,Exercise 03_matmul\r\nann,\r\nbob,\r\n");
 }
 
 TEST_CASE("an unchanged starter is known, however it is spaced") {

@@ -174,7 +174,7 @@ TEST_CASE("it begins where the student was, or at the first exercise that is not
 }
 
 TEST_CASE("a save grades this exercise; a verdict is shown, and moves to no other task") {
-  const Step saved = next(two_exercises(), {Kind::saved});
+  Step saved = next(two_exercises(), {Kind::saved});
   REQUIRE(saved.effects.size() == 1);
   CHECK(asks_for(saved, Effect::Kind::grade, "07_sums"));
   CHECK(saved.state.grading);
@@ -454,6 +454,25 @@ TEST_CASE("a session at a terminal: the task, a save, the verdict, q") {
   const std::string kept = read_text(work / "progress.json");
   CHECK_MESSAGE(contains(kept, "\"current\": \"03_matmul\""), kept);
   CHECK_MESSAGE(contains(kept, "\"03.1\": 1"), kept);
+}
+
+TEST_CASE("who has all points reads what was learnt and what is next") {
+  State state = two_exercises();
+  state.exercises[0].outcomes = {"add numbers"};
+  const Event all = verdict_of("07_sums", {{"07.1", 50, true}, {"07.2", 50, true}});
+  state = next(press(state, "v").state,
+               {Kind::graded, "  ✓  07.1 a task\n", "07_sums", true, all.tasks})
+              .state;
+  const std::string text = seen(state);
+  CHECK(contains(text, "All 100 points"));
+  CHECK(contains(text, "- add numbers"));
+  CHECK(contains(text, "Next is 10 Rings, 30 minutes: n goes there"));
+  CHECK(after(state, {"n"}).exercise().id == "10_rings");
+  for (Exercise& one : state.exercises)
+    for (Task& task : one.tasks) task.points = task.of, task.solved = true;
+  CHECK(contains(seen(state), "It was the last"));
+  state.exercises[0].tasks[0].solved = false, state.exercises[0].tasks[0].points = 0;
+  CHECK_FALSE(contains(seen(state), "- add numbers"));
 }
 
 TEST_CASE("a session at a terminal: gradings that are stopped at once do not stop it") {
