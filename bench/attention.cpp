@@ -16,6 +16,7 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "course/shared/usage.hpp"
 #include "torch_peer.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/core/cpu/measure.hpp"
@@ -162,7 +163,7 @@ int main(int argc, char** argv) {
   app.add_option("--heads", options.heads, "H")->check(CLI::Range(1, 1024));
   app.add_flag("--cpu-time", options.cpu_time, "count processor time");
   app.add_flag("--quick", options.quick, "300 tokens and one round");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   if (options.quick) options.rounds = 1, options.tokens = 300;
   try {
     return run(options);

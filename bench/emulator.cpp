@@ -8,6 +8,7 @@
 
 #include "bench.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/usage.hpp"
 #include "emulator.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/roofline_matmul.hpp"
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   app.add_option("--size", size, "of the square matrices")->check(CLI::Range(1, 2048));
   app.add_option("--tries", tries, "the shortest counts")->check(CLI::Range(1, 1000));
   app.add_option("--json", json, "also write the times to this file");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   try {
     return run(size, tries, json);
   } catch (const std::exception& error) {

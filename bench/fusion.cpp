@@ -18,6 +18,7 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "course/shared/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/fused_program.hpp"
 
@@ -157,7 +158,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100'000));
   app.add_option("--python", options.python, "a Python with PyTorch");
   app.add_option("--json", options.json, "write the figures to this file");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   context().threads = options.threads;
   constexpr size_t count = std::size(chains);
   std::vector<Times> ours(count), torch(count);

@@ -8,6 +8,7 @@
 
 #include "bench.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/usage.hpp"
 #include "gpu_matmul.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/toggle_power.hpp"
@@ -127,7 +128,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 32768));
   app.add_option("--seconds", options.seconds, "time for each kernel")
       ->check(CLI::Range(0.01, 60.0));
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   try {
     return run(options);
   } catch (const std::exception& error) {

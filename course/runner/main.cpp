@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/usage.hpp"
 #include "runner/author.hpp"
 #include "runner/check.hpp"
 #include "runner/completion.hpp"
@@ -248,7 +249,7 @@ int main(int argc, char** argv) {
     std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : runner::usage_error;
+    return yotta::end_by_usage(app, error);
   } catch (const runner::UsageError& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return runner::usage_error;
