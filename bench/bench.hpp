@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/random.hpp"
 
@@ -54,7 +55,7 @@ double seconds_of(bool processor_time, Call&& call) {
 // Reads the options, then runs; 1, and on stderr why, if that fails.
 template <class Run>
 int run_benchmark(CLI::App& app, int argc, char** argv, Run&& run) {
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = parse_or_end(app, argc, argv)) return *status;
   try {
     return run();
   } catch (const std::exception& error) {

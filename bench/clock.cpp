@@ -22,6 +22,7 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "course/shared/usage.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/cpu/measure.hpp"
@@ -144,7 +145,7 @@ int main(int argc, char** argv) {
   app.add_option("--width", options.width, "of the transformer")->check(CLI::Range(16, 4096));
   app.add_option("--tokens", options.tokens, "of a sequence")->check(CLI::Range(16, 4096));
   app.add_option("--json", options.json, "write the figures to this file");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   console::Table table({"gradients", "off, ms", "asked/off", "on/off", "untraced/off", "wall/off"});
   Json report = {{"ranks", options.ranks}, {"rounds", options.rounds}, {"rows", Json::array()}};
   for (const bool ring : {true, false}) {

@@ -33,6 +33,7 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "course/shared/usage.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
@@ -422,7 +423,7 @@ int main(int argc, char** argv) {
   app.add_option("--samples", options.samples, "samples in a round")->check(CLI::Range(1, 1000));
   app.add_flag("--native-only", options.native_only, "leave out the algorithms over messages");
   app.add_option("--child", options.child, "be one of mpirun's processes")->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   try {
     if (!options.child.empty()) return run_child(options);
     fmt::print("MPI: {}\n", mpi_name());

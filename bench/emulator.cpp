@@ -7,6 +7,7 @@
 
 #include "bench.hpp"
 #include "course/shared/console.hpp"
+#include "course/shared/usage.hpp"
 #include "emulator.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/roofline_matmul.hpp"

@@ -231,7 +231,7 @@ int main(int argc, char** argv) {
   app.add_option("--python", options.python, "a Python with PyTorch");
   app.add_option("--device", options.device, "cpu or gpu")->check(CLI::IsMember({"cpu", "gpu"}));
   app.add_option("--json", options.json, "write the figures to this file");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = parse_or_end(app, argc, argv)) return *status;
   if (options.device == "gpu") return run_on_gpu(options);
   context().threads = options.threads;
   constexpr size_t count = std::size(chains);

@@ -26,6 +26,7 @@
 
 #include "../course/shared/console.hpp"
 #include "bench.hpp"
+#include "course/shared/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/matmul.hpp"
 
@@ -331,7 +332,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_flag("--quick", options.quick, "fewer shapes and 5 pairs");
   app.add_flag("--peer-rate", options.peer_rate, "print OpenBLAS's rate and stop")->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   if (options.peer_rate) {
     fmt::print("{}\n", peer_rate());
     return 0;

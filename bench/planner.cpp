@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench.hpp"
+#include "course/shared/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/plan/planner.hpp"
 
@@ -56,7 +57,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "plans")->check(CLI::Range(1, 1000));
   app.add_option("--threads", options.threads, "that estimate")->check(CLI::Range(1, 64));
   app.add_option("--json", options.json, "write the figures to this file");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   try {
     const bench::Json report = measure(options);
     fmt::print("{} layouts in {:.2f} s with {} threads: {:.0f} a second\n",

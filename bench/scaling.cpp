@@ -22,6 +22,7 @@
 //     64 --json forecast.json ./yotta bench scaling --course course --parts none --forecast
 //     forecast.json --held-out 2.56e12 3 64 --json held_out.json
 #include "scaling.hpp"
+#include "course/shared/usage.hpp"
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -324,7 +325,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"isoflop", "width", "batch", "noise", "forecast", "none"}));
   add_sizes(app, options);
   add_files(app, options);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = yotta::parse_or_end(app, argc, argv)) return *status;
   try {
     run(options, command_of(argc, argv));
   } catch (const std::exception& error) {

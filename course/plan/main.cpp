@@ -1,6 +1,7 @@
 // ./yotta plan: which layout trains a model fastest on a cluster, and why each other one loses.
 #include <fmt/core.h>
 
+#include <bit>
 #include <filesystem>
 
 #include "course/plan/plan_text.hpp"
@@ -204,13 +205,25 @@ void print_head(const Plan& plan) {
   if (r.critical_batch > 0 && r.critical_batch < r.tokens)
     fmt::print("The batch is {:.3g} tokens, as large as still helps, in place of {:.3g}\n", tokens,
                static_cast<double>(r.tokens));
+  if (plan.layouts == 0) return fmt::print("\n");
   fmt::print("{} layouts, {} of which fit in {:.0f} GB; {} estimated in full\n\n", plan.layouts,
              plan.fitting, r.memory() / 1e9, plan.estimated);
 }
 
+// Where the rules leave no layout to try: how many ways break one, and what would help.
+void print_none_tried(const Plan& plan) {
+  fmt::print(
+      "No layout was tried: each of the {} ways to share the work of {} GPUs breaks a rule of the "
+      "batch or of the model, as listed below. A number of GPUs with more small factors (as {}), "
+      "or other --tokens, leaves layouts to try.\n\n",
+      plan.refused.size(), plan.request.cluster.size(),
+      std::bit_floor(static_cast<unsigned>(plan.request.cluster.size())));
+}
+
 void print_none(const Plan& plan) {
+  if (plan.layouts == 0) return print_none_tried(plan);
   const auto& [layout, why] = plan.smallest;
-  fmt::print("No layout fits.{}\n\n",
+  fmt::print("No layout of {} fits.{}\n\n", plan.layouts,
              layout.empty() ? "" : fmt::format(" The smallest: {}\n  {}", layout, why));
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 
+#include "course/shared/options.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/files/json.hpp"
 #include "yotta/model/files/hugging_face.hpp"
@@ -18,6 +19,9 @@
 namespace yotta {
 
 int64_t parse_count(const std::string& option, const std::string& text) {
+  constexpr int64_t most = int64_t{1} << 44;
+  if (const auto plain = whole_number_of(text); plain && *plain >= 1 && *plain <= most)
+    return *plain;
   const std::map<char, int> units = {{'K', 10}, {'M', 20}, {'G', 30}};
   int64_t number = 0;
   const char* const end = text.data() + text.size();
@@ -26,9 +30,9 @@ int64_t parse_count(const std::string& option, const std::string& text) {
   const bool whole =
       read.ec == std::errc() && (read.ptr == end || (unit != units.end() && read.ptr + 1 == end));
   const int shift = unit == units.end() ? 0 : unit->second;
-  if (!whole || number < 1 || number > (int64_t{1} << 44 >> shift))
-    fail(Where::current(), "{} {}: give a whole number above 0, as 8192, 512K, 16M or 1G", option,
-         text);
+  if (!whole || number < 1 || number > (most >> shift))
+    fail(Where::current(), "{} {}: give a whole number above 0, as 8192, 1e6, 512K, 16M or 1G",
+         option, text);
   return number << shift;
 }
 

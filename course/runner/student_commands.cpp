@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "course/shared/usage.hpp"
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/learn.hpp"
@@ -159,7 +160,7 @@ int run_command_line(int argc, char** argv,
     std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : usage_error;
+    return end_by_usage(app, error);
   } catch (const UsageError& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return usage_error;

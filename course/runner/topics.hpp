@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "course/shared/edit_distance.hpp"
+
 namespace runner {
 
 // One thing a student can name on the command line.
@@ -28,8 +30,7 @@ struct NoSuchTopic : std::runtime_error {
 // Throws NoSuchTopic that names the nearest one when there is none.
 const Topic& choose(const std::vector<Topic>& topics, std::string_view word, std::string_view kind);
 
-// How many characters must be changed, added or removed to turn a into b.
-int edit_distance(std::string_view a, std::string_view b);
+using yotta::edit_distance;
 
 // Builds one target of the release build. Progress goes to standard error, so that a program's
 // output can be piped; if there is nothing to build, nothing is said. 0: it is built.

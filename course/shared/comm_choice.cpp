@@ -4,11 +4,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 
 #include "course/shared/console.hpp"
 #include "course/shared/options.hpp"
+#include "course/shared/said_once.hpp"
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/processes/job_start.hpp"
@@ -53,6 +55,19 @@ std::string own_path(const char* first_argument) {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : first_argument;
+}
+
+// RANK and WORLD_SIZE without a word of where rank 0 is.
+std::optional<LaunchEnvironment> find_lone_environment() {
+  const char *const rank = std::getenv("RANK"), *const size = std::getenv("WORLD_SIZE");
+  if (size == nullptr || whole_number_of(size).value_or(0) < 1) return {};
+  const int64_t ranks = *whole_number_of(size);
+  const int64_t own = rank == nullptr ? 0 : whole_number_of(rank).value_or(-1);
+  if (own < 0 || own >= ranks)
+    fail(Where::current(), "RANK is {}, but WORLD_SIZE is {}: ranks are 0 to {}", rank, ranks,
+         ranks - 1);
+  if (rank == nullptr && ranks > 1) return {};
+  return LaunchEnvironment{static_cast<int>(own), static_cast<int>(ranks), "WORLD_SIZE"};
 }
 
 // Ends this process as its job has ended.
@@ -117,6 +132,7 @@ struct CommChoice::State {
   std::string problem;                // with the environment variables for that
   std::optional<LaunchEnvironment> launch = find_launch_environment();
   bool by_launcher = launch.has_value();  // by mpirun or srun
+  bool is_lone = false;                   // WORLD_SIZE=1, and no more
   std::unique_ptr<ProcessRanks> processes;
   const TcpRanks* tcp_processes = nullptr;  // the same, if they use TCP
   std::unique_ptr<TcpEpochs> epochs;        // in place of processes: they come and go
@@ -129,6 +145,59 @@ struct CommChoice::State {
       problem = error.what();
     }
     if (!launch && tcp) launch = {tcp->rank, tcp->size, "the launcher"};
+  }
+  // RANK and WORLD_SIZE alone, when nothing else has said what the ranks are. WORLD_SIZE=1 needs no
+  // more. Errors: two ranks or more, which would each run the whole program.
+  void find_lone() {
+    if (launch || comm != "auto") return;
+    launch = find_lone_environment();
+    is_lone = launch.has_value();
+    if (is_one_of_many())
+      fail(Where::current(),
+           "RANK and WORLD_SIZE={} are set, but nothing says where rank 0 is: set MASTER_ADDR, "
+           "MASTER_PORT and YOTTA_JOB_KEY, or YOTTA_RENDEZVOUS_FILE; --comm threads runs all ranks "
+           "in this process",
+           launch->size);
+  }
+  // One process, whose one rank needs nobody: it is a thread.
+  bool is_alone() const {
+    return launch && launch->size == 1 && launch->rank == 0 &&
+           (comm == "threads" || is_lone || (comm == "auto" && !why_no_nccl().empty()));
+  }
+  bool is_one_of_many() const { return launch && launch->size > 1; }
+  // What the processes of the same job have in common.
+  std::string job() const {
+    if (by_launcher) return fmt::format("launcher {}", find_launcher());
+    return tcp ? tcp->rank0.text() + tcp->file : "";
+  }
+  // The error of a process that has not found the others: once for all of this machine that have
+  // the same one. (They do not know of each other; the process that has started them may.)
+  void say_before_joined(const std::string& error) const {
+    const int rank = launch ? launch->rank : 0;
+    console::muted() = false;
+    if (!is_one_of_many()) return console::error(error);
+    OwnWords words(rank);
+    if (words.say(error)) return;
+    say_once(job(), error, launch->size - 1,
+             [&] { console::error(rank > 0 ? fmt::format("rank {}: {}", rank, error) : error); });
+  }
+  // The errors of processes that have found each other. Where all write to one terminal rank 0
+  // prints each once; else the first that has an error prints it too.
+  void say_joined(const std::string& error, const std::vector<std::string>& all) const {
+    const bool one_terminal = tcp_processes == nullptr || tcp_processes->has_starter();
+    const auto rank = static_cast<size_t>(processes->rank());
+    const auto first = std::find(all.begin(), all.end(), error);
+    const bool is_first = first == all.end() || first == all.begin() + processes->rank();
+    if (rank > 0 && !one_terminal && !error.empty() && is_first && console::muted()) {
+      console::muted() = false;
+      console::error(fmt::format("rank {}: {}", rank, error));
+    }
+    if (rank > 0 || !one_terminal) return;
+    for (size_t each = 0; each < all.size(); ++each)
+      if (!all[each].empty() && all[each] != error &&
+          std::find(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(each), all[each]) ==
+              all.begin() + static_cast<std::ptrdiff_t>(each))
+        console::error(fmt::format("rank {}: {}", each, all[each]));
   }
   // Do the processes find each other without MPI?
   bool by_tcp() const { return comm == "tcp" || !by_launcher || (!built_with_mpi && tcp); }
@@ -184,6 +253,9 @@ CommChoice::~CommChoice() {
 }
 
 void CommChoice::add_option(Options& options) {
+  options.on_refusal([this](const std::string& problem) {
+    state_->say_before_joined(problem + "\nRun with --help for more information.");
+  });
   options.add("--comm", state_->comm,
               "what ranks are: threads, mpi (processes; starts mpirun if need be), tcp "
               "(processes without MPI), nccl (GPUs); auto: threads, or the processes of mpirun, "
@@ -199,16 +271,34 @@ void CommChoice::add_option(Options& options) {
 }
 
 bool CommChoice::wants_processes() const {
+  if (state_->is_alone()) return false;
   return state_->launch || (state_->comm != "auto" && state_->comm != "threads");
 }
 
-bool CommChoice::is_one_of_many() const { return state_->launch.has_value(); }
+bool CommChoice::is_one_of_many() const { return state_->launch && !state_->is_alone(); }
+
+// One rank in this process; with --comm threads as many as are asked for.
+int64_t CommChoice::alone(const RanksWanted& ranks) const {
+  if (state_->comm == "threads") return ranks.count;
+  if (ranks.given != nullptr && ranks.count != 1)
+    fail(Where::current(),
+         "{} asks for {} ranks, but {} is one process; start {} of them, leave out {}, or add "
+         "--comm threads",
+         ranks.given, ranks.count, state_->is_lone ? "WORLD_SIZE=1" : state_->launch->launcher,
+         ranks.count, ranks.given);
+  if (ranks.least > 1)
+    fail(Where::current(), "this program has from {} to {} ranks; {} has started one process",
+         ranks.least, ranks.most, state_->launch->launcher);
+  return 1;
+}
 
 int64_t CommChoice::start(int argc, char** argv, const RanksWanted& ranks) {
   State& self = *state_;
   const std::string why_not = why_no_nccl();
   if (!self.problem.empty()) throw Error(Error::Verbatim{}, Where::current(), self.problem);
+  self.find_lone();
   const char* const without_gpus = self.launch && self.by_tcp() ? "tcp" : "mpi";
+  if (self.is_alone()) return alone(ranks);
   if (self.comm == "auto" && self.launch) self.comm = why_not.empty() ? "nccl" : without_gpus;
   if (self.comm == "nccl" && !why_not.empty())
     fail(Where::current(), "--comm nccl: {}; threads, mpi and tcp do without GPUs", why_not);
@@ -262,9 +352,13 @@ int CommChoice::finish(const std::string& error) {
       console::muted() = false;
   };
   unmute_if_lost();
+  if (!state_->processes) {
+    if (!error.empty() && !state_->epochs) state_->say_before_joined(error);
+    if (!error.empty() && state_->epochs) console::error(error);
+    return error.empty() ? 0 : 1;
+  }
   if (!error.empty()) console::error(error);
-  if (!state_->processes) return error.empty() ? 0 : 1;
-  const std::vector<std::string> others = state_->processes->end(error);
+  const std::vector<std::string> others = state_->processes->end(console::without_place(error));
   const bool lost_at_end = error.empty() && state_->processes->lost();
   if (lost_at_end) {
     unmute_if_lost();
@@ -273,10 +367,7 @@ int CommChoice::finish(const std::string& error) {
             ? state_->tcp_processes->describe_lost()
             : "a process ended at the very end without reporting an error: was it killed?");
   }
-  if (error.empty() && is_first())
-    for (size_t process = 0; process < others.size(); ++process)
-      if (!others[process].empty())
-        console::error(fmt::format("process {}: {}", process, others[process]));
+  if (!lost_at_end) state_->say_joined(console::without_place(error), others);
   state_->tcp_processes = nullptr;
   state_->processes.reset();
   return error.empty() && !lost_at_end ? 0 : 1;

@@ -64,6 +64,8 @@ class CommChoice {
   int finish(const std::string& error);
 
  private:
+  int64_t alone(const RanksWanted& ranks) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

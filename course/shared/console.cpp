@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 
 namespace yotta::console {
 
@@ -37,11 +41,16 @@ bool is_numeric(std::string_view text) {
   return !text.empty() && std::string_view("0123456789+-").find(text[0]) != std::string_view::npos;
 }
 
-// Places in our own sources where an error was found tell nothing to who runs a program:
-// "main.cpp:7: rank 0 failed: training.cpp:41: why" is "rank 0 failed: why".
+}  // namespace
+
+// They tell nothing to who runs a program: "main.cpp:7: rank 0 failed: training.cpp:41: why" is
+// "rank 0 failed: why".
 std::string without_place(std::string_view text) {
-  if (const size_t failed = text.find(" failed: "); failed < 12 && text.starts_with("rank "))
-    return std::string(text.substr(0, failed + 9)) + without_place(text.substr(failed + 9));
+  for (const std::string_view middle : {" failed: ", ": "})
+    if (const size_t at = text.find(middle); at < 12 && text.starts_with("rank ")) {
+      const size_t end = at + middle.size();
+      return std::string(text.substr(0, end)) + without_place(text.substr(end));
+    }
   const size_t end = text.find(": ");
   if (end == text.npos) return std::string(text);
   const std::string_view place = text.substr(0, end), file = place.substr(0, place.rfind(':'));
@@ -52,7 +61,6 @@ std::string without_place(std::string_view text) {
       file.find(' ') == file.npos;
   return is_place ? without_place(text.substr(end + 2)) : std::string(text);
 }
-}  // namespace
 
 bool& muted() { return is_muted; }
 void mute() {
@@ -125,10 +133,53 @@ std::string Table::text(std::string_view indent) const {
   return out;
 }
 
+// A thread that says what is computed, on a terminal again and again with the seconds that it has
+// taken.
+struct Progress::Waiting {
+  std::mutex mutex;
+  std::condition_variable over;
+  bool is_over = false, has_said = false;
+  std::thread thread;
+
+  explicit Waiting(const std::string& what) {
+    sigset_t all, before;  // signals are the program's
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    thread = std::thread([this, what] { say(what); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~Waiting() {
+    {
+      const std::lock_guard lock(mutex);
+      is_over = true;
+    }
+    over.notify_one();
+    thread.join();
+    if (has_said && is_terminal(stderr)) std::fputs("\r\033[K", stderr);
+  }
+  void say(const std::string& what) {
+    const bool terminal = is_terminal(stderr);
+    std::unique_lock lock(mutex);
+    for (int seconds = 1; !over.wait_for(lock, std::chrono::seconds(1), [this] { return is_over; });
+         ++seconds) {
+      if (has_said && !terminal) continue;
+      const std::string line =
+          terminal ? fmt::format("\r\033[K{} ({} s)", what, seconds) : what + "\n";
+      std::fputs(line.c_str(), stderr);
+      has_said = true;
+    }
+  }
+};
+
 Progress::Progress(std::string title, int64_t total) : title_(std::move(title)), total_(total) {}
 Progress::~Progress() { finish(); }
 
+void Progress::begin(const std::string& what) {
+  if (!muted()) waiting_ = std::make_unique<Waiting>(title_ + ": " + what);
+}
+
 void Progress::update(int64_t done, std::string_view note) {
+  waiting_.reset();
   if (muted()) return;
   const bool terminal = is_terminal(stderr);
   const auto now = std::chrono::steady_clock::now();
@@ -145,6 +196,7 @@ void Progress::update(int64_t done, std::string_view note) {
 }
 
 void Progress::finish() {
+  waiting_.reset();
   if (open_) std::fputc('\n', stderr);
   open_ = false;
 }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// What an error says, without the places in our own sources where it was found.
+std::string without_place(std::string_view text);
+
 // One line that is rewritten on a terminal; elsewhere a plain line each tenth of the way.
 class Progress {
  public:
@@ -63,10 +67,15 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // What is computed until the first update: said if that does not come within a second.
+  void begin(const std::string& what);
   void update(int64_t done, std::string_view note = {});
   void finish();
 
  private:
+  struct Waiting;
+
+  std::unique_ptr<Waiting> waiting_;
   std::string title_;
   int64_t total_, tenth_ = -1;
   std::chrono::steady_clock::time_point shown_{};

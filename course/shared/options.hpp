@@ -12,9 +12,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace yotta {
@@ -34,6 +36,9 @@ inline OptionRule not_empty() { return {.not_empty = true}; }
 inline OptionRule called(std::string type_name) {
   return {.not_empty = true, .type_name = std::move(type_name)};
 }
+
+// The whole number that a text is: 1000 of "1000" and of "1e3"; nothing of "1.5", "1e-3" and "x".
+std::optional<int64_t> whole_number_of(std::string_view text);
 
 class Options {
  public:
@@ -59,6 +64,8 @@ class Options {
   // Sets the variables. Returns the status that the program must exit with: 0 after --help, 2 after
   // a wrong option, which stderr names; nothing if it is to go on.
   std::optional<int> parse(int argc, const char* const* argv);
+  // Says what is wrong with the command line in place of stderr.
+  void on_refusal(std::function<void(const std::string& problem)> say);
   // Whether the command line had this option. After parse().
   bool given(const std::string& name) const;
 

@@ -135,7 +135,8 @@ std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
   const double sent = most(techniques, &TechniqueFigures::bytes_per_step);
   const double held = most(techniques, &TechniqueFigures::peak_bytes);
   std::string html =
-      "<table><tr><th></th><th class=\"n\">loss</th><th colspan=\"2\">sent per step and rank</th>"
+      "<div class=\"wide\"><table><tr><th></th><th class=\"n\">loss</th><th colspan=\"2\">sent per "
+      "step and rank</th>"
       "<th colspan=\"2\">peak memory per rank</th><th class=\"n\">per step</th><th></th></tr>\n";
   for (const TechniqueFigures& each : techniques)
     html += fmt::format(
@@ -143,7 +144,7 @@ std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
         "<td><code>{}</code></td></tr>\n",
         each.name, each.loss, bar(each.bytes_per_step, sent, "orange"),
         bar(each.peak_bytes, held, "blue"), time_text(each.step_seconds), each.layout);
-  return html + "</table>\n";
+  return html + "</table></div>\n";
 }
 
 }  // namespace yotta

@@ -81,9 +81,14 @@ void add_mixture_options(Options& to, Arguments& a) {
          at_least(0));
   to.add("--router", a.router, "what makes scores of logits: softmax (Mixtral), sigmoid (DeepSeek)",
          one_of({"softmax", "sigmoid"}));
-  to.add("--capacity", m.capacity,
-         "an expert takes so many times its even share of the tokens, the first ones; 0: all");
-  to.add("--balance-loss", m.balance_loss, "weight of the loss that evens out the experts' loads");
+  to.add(
+      "--capacity", m.capacity,
+      "an expert takes so many times its even share of a microbatch's tokens, the first ones (so "
+      "more --microbatches drop others); 0: all");
+  to.add(
+      "--balance-loss", m.balance_loss,
+      "weight of the loss that evens out the experts' loads, counted in each microbatch: the mean "
+      "over --microbatches is another loss than that of the whole batch");
   to.add("--z-loss", m.z_loss, "weight of the loss that keeps the router's logits small");
   to.add("--bias-rate", m.bias_rate,
          "step of a bias that evens out the loads without a loss; 0: no bias");
@@ -513,6 +518,11 @@ void show_step(LivePicture& live, console::Progress& progress, const StepFigures
   progress.update(step.step,
                   fmt::format("loss {:.3f}  {:.0f} tokens/s", step.loss, step.tokens_per_second));
 }
+// What is computed before the first line of progress.
+std::string first_step_words(const TrainingPlan& p) {
+  return fmt::format("reads the text, then computes a step of {} sequences of {} tokens", p.batch,
+                     sequence_of(p));
+}
 // Trains; the live page ends with what was lost, or with what went wrong.
 TrainingFigures trained(const Arguments& a, LivePicture& live, console::Progress& progress) {
   try {
@@ -707,6 +717,7 @@ int main(int argc, char** argv) {
     console::Progress progress("training", arguments.plan.steps);
     const StopsOnPage stops(comm.is_one_of_many() ? "" : arguments.live_page);
     LivePicture live(arguments.live, arguments.live_page, arguments.plan.steps);
+    progress.begin(first_step_words(arguments.plan));
     const TrainingFigures figures = trained(arguments, live, progress);
     progress.finish();
     print_summary(arguments, figures);

@@ -174,9 +174,10 @@ void straggler(Lesson& lesson) {
   const Timed run = straggling();
   lesson.show(timeline_text(make_timeline(run.trace), 60, console::colored()));
   for (const WaitedFor& waited : waited_for(run.trace, 0))
-    lesson.say("rank 0 waited {:>2} s for {} to {}", waited.seconds,
-               waited.rank == 0 ? "itself" : fmt::format("rank {}", waited.rank),
-               waited.kind == EventKind::op ? "compute" : "send");
+    lesson.say("rank 0 waited {:>2} s for {}", waited.seconds,
+               waited.rank == 0 ? "its own send to end"
+                                : fmt::format("rank {} to {}", waited.rank,
+                                              waited.kind == EventKind::op ? "compute" : "send"));
 }
 
 void contention(Lesson& lesson) {

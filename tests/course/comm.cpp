@@ -422,6 +422,53 @@ TEST_CASE("without a GPU what asks for one is refused, and says what does withou
                 "processes with GPUs are NCCL's: --comm nccl");
 }
 
+TEST_CASE("a rank that cannot start says why; all that have the same reason, once") {
+  const Words program = Words{train()} + tiny;
+  check_refused(Words{"env", "RANK=5", "WORLD_SIZE=2", "MASTER_ADDR=localhost"} + program,
+                "error: rank 5: RANK is 5, but WORLD_SIZE is 2: ranks are 0 to 1");
+  check_refused(Words{"env", "RANK=1", "WORLD_SIZE=2"} + program,
+                "RANK and WORLD_SIZE=2 are set, but nothing says where rank 0 is");
+  const TemporaryFolder folder;
+  const auto out = [&](int rank) { return (folder / std::to_string(rank)).string(); };
+  const auto script = [&](const std::string& of_all, const std::string& of_one) {
+    std::string words;
+    for (const std::string& word : program) words += " " + word;
+    return fmt::format(
+        "export WORLD_SIZE=2 YOTTA_RENDEZVOUS_FILE={}; RANK=1{} --comm tcp {} {} >{} 2>&1 & "
+        "RANK=0{} --comm tcp {} >{} 2>&1; wait",
+        (folder / "place").string(), words, of_all, of_one, out(1), words, of_all, out(0));
+  };
+  const std::string why = "/no/such/text: there is no such file";
+  runner::run_limited({"sh", "-c", script("", "--text /no/such/text")}, longest_wait);
+  CHECK(contains(read_file(out(1)), "error: rank 1: " + why));
+  CHECK(contains(read_file(out(0)), "process 1 has ended: " + why));
+  std::filesystem::remove(folder / "place");
+  for (const std::string wrong : {"--text /no/such/text", "--lr x", "--load /no/such/folder"}) {
+    runner::run_limited({"sh", "-c", script(wrong, "")}, longest_wait);
+    const std::string both = read_file(out(0)) + read_file(out(1));
+    CAPTURE(both);
+    CHECK(count(both, "error: ") == 1);
+    std::filesystem::remove(folder / "place");
+  }
+  if (mpirun().empty()) return;
+  check_refused(under_mpirun(3, program + Words{"--load", "/no/such/folder"}),
+                "/no/such/folder/config.json is missing");
+  check_refused(under_mpirun(2, program + Words{"--text", "/no/such/text"}), why);
+}
+
+TEST_CASE("WORLD_SIZE=1 is one rank, and needs nothing; --comm threads has as many as it is told") {
+  const TemporaryFolder folder;
+  for (const Words& variables : {Words{"WORLD_SIZE=1"}, Words{"WORLD_SIZE=1", "RANK=0"},
+                                 Words{"WORLD_SIZE=1", "RANK=0", "MASTER_ADDR=no.such.machine"}}) {
+    const Words program = Words{"env"} + variables + Words{train()} + tiny;
+    CHECK(figures(program, folder)["ranks"] == 1);
+    CHECK(figures(program + Words{"--comm", "threads", "--ranks", "2"}, folder)["ranks"] == 2);
+    check_refused(program + Words{"--ranks", "2"}, "leave out --ranks, or add --comm threads");
+  }
+  check_refused(Words{"env", "WORLD_SIZE=1", "RANK=3"} + Words{train()} + tiny,
+                "RANK is 3, but WORLD_SIZE is 1: ranks are 0 to 0");
+}
+
 TEST_CASE("an error ends all processes, and is said once") {
   if (mpirun().empty()) YOTTA_NOT_RUN(no_mpirun);
   check_refused({lesson_10(), "--comm", "mpi", "--json", "/no/such/folder/x"},

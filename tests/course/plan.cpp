@@ -195,7 +195,7 @@ TEST_CASE("wrong input is named") {
   std::ofstream(empty) << "tp,step_seconds\n";
   const std::pair<std::string, std::string> wrong[] = {
       {"--model llama9", "known are gpt2, llama3-405b, llama3-70b, llama3-8b, mixtral"},
-      {"--tokens 4X", "--tokens 4X: give a whole number above 0, as 8192, 512K, 16M or 1G"},
+      {"--tokens 4X", "--tokens 4X: give a whole number above 0, as 8192, 1e6, 512K, 16M or 1G"},
       {"--tokens 100", "has no sequence of 8192 tokens"},
       {"--model gpt2 --seq 2048", "2048 tokens for a model that has learned 1024 positions"},
       {"--cluster v5px64", "is a torus"},
@@ -215,6 +215,11 @@ TEST_CASE("wrong input is named") {
   const Outcome none =
       plan("--model llama3-405b --cluster h100x8 --tokens 64K --confirm 0 --losers 2");
   CHECK(none.status == 1);
-  CHECK(has(none.text, "No layout fits. The smallest: "));
+  CHECK(has(none.text, " fits. The smallest: "));
   CHECK(has(none.text, "does not fit: "));
+  const Outcome untried = plan("--cluster h100x100000 --confirm 0 --losers 2");
+  CHECK(untried.status == 1);
+  CHECK(has(untried.text, "No layout was tried: each of the "));
+  CHECK_FALSE(has(untried.text, " fits."));
+  CHECK(has(plan("--modle gpt2").text, "there is no option --modle; did you mean --model?"));
 }

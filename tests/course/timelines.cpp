@@ -142,10 +142,11 @@ TEST_CASE("a lesson's timeline is that of its largest run; of train's, every ran
 
 TEST_CASE("the tour's timeline is one step of its ranks; the report has its picture") {
   const TemporaryFolder folder;
-  const std::string step = folder / "step.json", report = folder / "report.html";
-  const Outcome outcome =
-      outcome_of(from_ctest("YOTTA_TOUR"),
-                 "--steps 1 --ranks 2 --report '" + report + "' --mfu --timeline '" + step + "'");
+  const std::string step = folder / "step.json", report = folder / "report.html",
+                    json = folder / "figures.json";
+  const Outcome outcome = outcome_of(
+      from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report + "' --json '" + json +
+                                    "' --mfu --timeline '" + step + "'");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
   CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));
@@ -160,6 +161,14 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
   CHECK(contains(page, "<h2>One step of 2 ranks, in time</h2>"));
   CHECK(contains(page, "hatched: waits; dark line: critical path"));
   CHECK(contains(page, "--layout tp=2,fsdp=2"));
+  // Its heading says what was measured, and wide tables scroll in frames of their own.
+  const nlohmann::json figures = nlohmann::json::parse(content(json));
+  const bool faster = figures["tokens_per_second"].get<double>() >
+                      figures["serial_tokens_per_second"].get<double>();
+  CHECK(contains(page, faster ? "<h2>Why 2 ranks are not many times as fast here</h2>"
+                              : "<h2>Why 2 ranks are not faster here</h2>"));
+  CHECK(contains(page, "<div class=\"wide\"><table><tr><th>rank"));
+  CHECK(contains(page, "<div class=\"wide\"><table><tr><th></th>"));
 }
 
 TEST_CASE("--mfu alone reads the wall clock: its lines add up, and there is no timeline") {

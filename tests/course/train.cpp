@@ -76,6 +76,29 @@ TEST_CASE("an empty value, as of an empty variable of the shell, is not a number
   check_refused({"--layout", "tp="}, "tp=");
 }
 
+TEST_CASE("an option that there is not: the one that was meant; 1e3 is a whole number") {
+  check_refused({"--laers", "3"}, "there is no option --laers; did you mean --layers?");
+  check_refused({"--laers=3"}, "did you mean --layers?");
+  const runner::Ending strange = train({"--zzzzzzzzzzz", "3"});
+  CHECK(contains(strange.output, "there is no option --zzzzzzzzzzz\n"));
+  for (const char* number : {"1.5", "1x", "x", "1e-3"})
+    check_refused({"--steps", number}, fmt::format("'{}' is no whole number, as 1000", number));
+  check_refused({"--lr", "1e-3x"}, "'1e-3x' is no number, as 0.001 or 1e-3");
+  check_refused({"--steps", "-1e3"}, "-1000 not in range");
+  Words words = tiny;
+  words.insert(words.end(), {"--steps", "2e0", "--lr", "1e-3"});
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
+  CHECK(contains(ending.output, " in 2 steps"));
+}
+
+TEST_CASE("a folder without config.json: it is called missing") {
+  const TemporaryFolder folder;
+  check_refused({"--load", folder.path().string()}, "config.json is missing");
+  check_refused({"--load", "/no/such/folder"}, "there is no such folder either");
+}
+
 TEST_CASE("sizes that no machine has are refused at once, and not by the kernel") {
   check_refused({"--feed-forward", "1099511627776"}, "feed-forward is 1099511627776");
   check_refused({"--layers", "1099511627776"}, "a model of 1099511627776 layers");
@@ -295,6 +318,26 @@ void check_requeued(const Words& words, int signal, bool to_ranks, const std::st
 }
 
 }  // namespace
+
+TEST_CASE("a first step that takes long: what is computed is said before it ends") {
+  Words words = tiny;
+  words[7] = "60000";  // its --context
+  const TemporaryFolder folder;
+  const std::string out = (folder / "out").string();
+  Words command = {from_ctest("YOTTA_TRAIN"), "--steps", "1", "--batch", "1"};
+  command.insert(command.end(), words.begin(), words.end());
+  const Started run(command, out);
+  const std::string expected = "then computes a step of 1 sequences of 60000 tokens";
+  for (int tries = 0; tries < 200 * longest_wait; ++tries) {
+    if (contains(yotta::read_file(out), expected)) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const std::string said = yotta::read_file(out);
+  kill(run.process(), SIGKILL);
+  run.wait();
+  CHECK(contains(said, expected));
+  CHECK_FALSE(contains(said, "1/1"));
+}
 
 TEST_CASE("--requeue: a run that is stopped by a signal goes on, to the same loss") {
   check_requeued({"--load-ahead", "2", "--ema", "0.9", "--ranks", "2"}, SIGTERM, false, "SIGTERM");

@@ -5,12 +5,16 @@
 #include <numeric>
 
 #include "parallel/linear_training.hpp"
+#include "support/message_of.hpp"
 #include "yotta/comm/collectives_multi_rail.hpp"
 #include "yotta/comm/run_on.hpp"
+#include "yotta/parallel/zero.hpp"
 
 using namespace yotta;
 using yotta_test::append;
 using yotta_test::check_equal;
+using yotta_test::contains;
+using yotta_test::message_of;
 
 namespace {
 
@@ -173,6 +177,20 @@ TEST_CASE("buckets are filled in backward's order, and gradients are views into 
   all[3]->grad.fill(7);
   CHECK(buckets[0].flat.item({2 * net.width * net.width - 1}) == 7);
   CHECK(make_buckets(all, 1).size() == 5);
+}
+
+TEST_CASE("buckets of no bytes are refused, by DDP and by ZeRO") {
+  const std::vector<LayerPtr> layers = make_linear_net(net, {1, DType::f64});
+  const std::vector<ParameterPtr> all = parameters(Layers(layers));
+  for (const int64_t bytes : {-1, 0}) {
+    const std::string words =
+        fmt::format("buckets of {} bytes of gradients: bucket_bytes is", bytes);
+    const auto says = [&](auto&& make) {
+      return contains(message_of([&] { run_ranks(1, make); }), words);
+    };
+    CHECK(says([&](Communicator& world) { Ddp ddp(all, world, {.bucket_bytes = bytes}); }));
+    CHECK(says([&](Communicator& world) { Zero zero(all, world, {.bucket_bytes = bytes}); }));
+  }
 }
 
 TEST_CASE("overlapped buckets leave during backward, in order; the others wait for finish()") {

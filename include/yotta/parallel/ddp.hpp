@@ -107,6 +107,11 @@ inline int64_t gradient_bytes(const Parameter& of) {
 // Cuts the parameters, last one first (backward's order), into buckets of one dtype each. A bucket
 // holds up to `bucket_bytes` of gradients, and at least one parameter.
 inline std::deque<Bucket> cut_into_buckets(Parameters parameters, int64_t bucket_bytes) {
+  if (bucket_bytes < 1)
+    fail(Where::current(),
+         "buckets of {} bytes of gradients: bucket_bytes is 1 or more (1: a bucket for each "
+         "parameter), by default {}",
+         bucket_bytes, 25 << 20);
   std::deque<Bucket> buckets;
   int64_t filled = 0;
   for (size_t i = parameters.size(); i-- > 0;) {

@@ -60,6 +60,34 @@ TEST_CASE("an empty trace is an empty timeline") {
   CHECK(timeline_text(timeline).find("critical") != std::string::npos);
 }
 
+TEST_CASE("rows that would have the same name are numbered; a sign for each of 52 operations") {
+  constexpr int first = -2, second = -3;
+  Trace trace;
+  std::vector<std::string> names;
+  for (int i = 0; i < 40; ++i) names.push_back("operation " + std::to_string(i));
+  trace.ranks.emplace_back();
+  for (int i = 0; i < 40; ++i)
+    trace.ranks[0].push_back(
+        {EventKind::op, 0, 1.0 * i, 1.0 * i + 1, names[static_cast<size_t>(i)], {}});
+  for (const int lane : {first, second})
+    trace.ranks[0].push_back({EventKind::op, lane, 0, 1, names[0], {}});
+  trace.lanes = {{{first, {"dp"}}, {second, {"dp"}}}};
+  const Timeline timeline = make_timeline(trace);
+  REQUIRE(timeline.rows.size() == 3);
+  CHECK(timeline.rows[1].name == "dp");
+  CHECK(timeline.rows[2].name == "dp #2");
+  const std::string text = timeline_text(timeline, 80);
+  CHECK(text.find('#') == text.find("dp #2") + 3);
+  CHECK(text.find('#', text.find("dp #2") + 4) == text.npos);
+}
+
+TEST_CASE("a wait for a rank's own message is not called a wait for itself") {
+  Trace trace;
+  trace.ranks.push_back(
+      {{EventKind::send, 3, 0, 4, "halo", {}, 1, 64}, {EventKind::wait, 0, 0, 4, "wait", {0, 0}}});
+  CHECK(waits_text(trace) == "    rank 0 waited 100.0% for its own send to end (halo)\n");
+}
+
 TEST_CASE("idle time is attributed: who was waited for, and what for") {
   CHECK(
       waits_text(small_trace()) ==

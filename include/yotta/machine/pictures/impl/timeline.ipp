@@ -4,6 +4,7 @@
 #include "yotta/machine/pictures/timeline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "yotta/machine/critical_path.hpp"
@@ -34,6 +35,12 @@ inline std::vector<std::pair<double, std::string>> names_by_time(
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
   return sorted;
+}
+
+// Is a row's name this one, or this one with a number ("dp #2")? Two communicators may be called
+// the same.
+inline bool is_numbered(std::string_view name, std::string_view plain) {
+  return name == plain || (name.starts_with(plain) && name.substr(plain.size()).starts_with(" #"));
 }
 
 // By rank and event: is it on the critical path?
@@ -76,7 +83,13 @@ YOTTA_INLINE Timeline make_timeline(const Trace& trace, int most_ranks,
                           critical[static_cast<size_t>(rank)][i],
                           {rank, static_cast<int>(i)}});
     }
-    for (auto& [order, row] : rows) made.rows.push_back(std::move(row));
+    for (auto& [order, row] : rows) {
+      const auto same = std::count_if(made.rows.begin(), made.rows.end(), [&](auto& other) {
+        return other.rank == rank && detail::is_numbered(other.name, row.name);
+      });
+      if (same > 0) row.name += fmt::format(" #{}", same + 1);
+      made.rows.push_back(std::move(row));
+    }
   }
   return made;
 }
@@ -112,13 +125,23 @@ inline std::vector<TextCell> text_cells(const TimelineRow& row, double seconds, 
   return cells;
 }
 
-constexpr char letter(int name, bool capital) {
-  if (name >= 26) return '#';
-  return static_cast<char>((capital ? 'A' : 'a') + name);
+// The signs of operations beyond the 26 letters, small and capital: Greek and Cyrillic letters that
+// look like no Latin one.
+constexpr std::array<std::array<const char*, 2>, 26> more_letters = {
+    {{"γ", "Γ"}, {"δ", "Δ"}, {"θ", "Θ"}, {"λ", "Λ"}, {"ξ", "Ξ"}, {"π", "Π"}, {"σ", "Σ"},
+     {"φ", "Φ"}, {"ψ", "Ψ"}, {"ω", "Ω"}, {"б", "Б"}, {"д", "Д"}, {"ж", "Ж"}, {"и", "И"},
+     {"л", "Л"}, {"ц", "Ц"}, {"ч", "Ч"}, {"ш", "Ш"}, {"ъ", "Ъ"}, {"ы", "Ы"}, {"э", "Э"},
+     {"ю", "Ю"}, {"я", "Я"}, {"й", "Й"}, {"є", "Є"}, {"ђ", "Ђ"}}};
+
+// One sign for each operation, a capital where it is on the critical path; '#' from the 53rd on.
+inline std::string letter(int name, bool capital) {
+  if (name < 26) return std::string(1, static_cast<char>((capital ? 'A' : 'a') + name));
+  const auto more = static_cast<size_t>(name - 26);
+  return more < more_letters.size() ? more_letters[more][capital ? 1 : 0] : "#";
 }
 
 // A letter on its colour, as a terminal of 24 bits understands it.
-inline std::string painted(char letter, int name) {
+inline std::string painted(const std::string& letter, int name) {
   const char* color = timeline_color(name);
   const auto part = [&](int i) { return std::stoi(std::string(color + i, 2), nullptr, 16); };
   return fmt::format("\033[30;48;2;{};{};{}m{}\033[0m", part(1), part(3), part(5), letter);
@@ -140,8 +163,8 @@ YOTTA_INLINE std::string timeline_text(const Timeline& timeline, int width, bool
         line += cell.name == -1 ? "·" : " ";
         continue;
       }
-      const char letter = detail::letter(cell.name, cell.critical);
-      line += color ? detail::painted(letter, cell.name) : std::string(1, letter);
+      const std::string letter = detail::letter(cell.name, cell.critical);
+      line += color ? detail::painted(letter, cell.name) : letter;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
@@ -151,14 +174,27 @@ YOTTA_INLINE std::string timeline_text(const Timeline& timeline, int width, bool
   const std::string end = time_text(timeline.seconds);
   text += fmt::format("{:<{}} 0{:>{}}\n", "", wide + 9, end, width - 1);
   for (size_t i = 0; i < timeline.names.size(); ++i) {
-    const char letter = detail::letter(static_cast<int>(i), true);
-    text +=
-        fmt::format("    {}  {:<28} {:5.1f}% of all ranks' time\n",
-                    color ? detail::painted(letter, static_cast<int>(i)) : std::string(1, letter),
-                    timeline.names[i], 100 * timeline.shares[i]);
+    const std::string letter = detail::letter(static_cast<int>(i), true);
+    text += fmt::format("    {}  {:<28} {:5.1f}% of all ranks' time\n",
+                        color ? detail::painted(letter, static_cast<int>(i)) : letter,
+                        timeline.names[i], 100 * timeline.shares[i]);
   }
   return text + "    CAPITAL: on the critical path   ·: waiting\n";
 }
+
+namespace detail {
+// "rank 2 to send (halo)"; what a rank waits for of its own is a message that has not left.
+inline std::string wait_words(const WaitedFor& wait, int rank) {
+  const bool computes = wait.kind == EventKind::op;
+  if (wait.rank == rank && !computes) return fmt::format("its own send to end ({})", wait.name);
+  return fmt::format("{} to {} ({})",
+                     wait.rank == rank ? "its own work" : fmt::format("rank {}", wait.rank),
+                     wait.rank == rank ? "end"
+                     : computes        ? "compute"
+                                       : "send",
+                     wait.name);
+}
+}  // namespace detail
 
 YOTTA_INLINE std::string waits_text(const Trace& trace, int most_ranks) {
   const double all = seconds(trace);
@@ -167,10 +203,8 @@ YOTTA_INLINE std::string waits_text(const Trace& trace, int most_ranks) {
     const std::vector<WaitedFor> waits = waited_for(trace, rank);
     std::string line;
     for (size_t i = 0; i < std::min<size_t>(3, waits.size()); ++i)
-      line += fmt::format("{} {:.1f}% for {} to {} ({})", i > 0 ? "," : "",
-                          100 * waits[i].seconds / all,
-                          waits[i].rank == rank ? "itself" : fmt::format("rank {}", waits[i].rank),
-                          waits[i].kind == EventKind::op ? "compute" : "send", waits[i].name);
+      line += fmt::format("{} {:.1f}% for {}", i > 0 ? "," : "", 100 * waits[i].seconds / all,
+                          detail::wait_words(waits[i], rank));
     if (!waits.empty()) text += fmt::format("    rank {} waited{}\n", rank, line);
   }
   return text;

@@ -3,6 +3,8 @@
 
 #include "yotta/model/files/checkpoint.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <list>
 
@@ -182,6 +184,11 @@ YOTTA_INLINE void save_checkpoint(const std::string& folder, const TransformerCo
 YOTTA_INLINE TransformerConfig load_config(const std::string& folder, Where where) {
   expect_no_pickles(folder, where);
   const std::string path = folder + "/config.json";
+  if (access(path.c_str(), F_OK) != 0)
+    fail(where,
+         "{} is missing: it holds the sizes of the model, so a folder to load has it beside "
+         "model.safetensors{}",
+         path, access(folder.c_str(), F_OK) != 0 ? "; there is no such folder either" : "");
   return parse_hugging_face_config(read_json_text(path, where), path, where);
 }
 
