@@ -10,8 +10,8 @@
 //
 // EXCLUDED names cases to leave out, separated by commas. With "list" no case runs: each has a line
 // "listed". With "empty" not_done does nothing. The variable YOTTA_CASES is a filter of cases, of
-// which those that YOTTA_OTHER_CASES names are left out; then it ends with the first that fails. Signals are not caught: whoever runs the program
-// wants to see them.
+// which those that YOTTA_OTHER_CASES names are left out; then it ends with the first that fails.
+// Signals are not caught: whoever runs the program wants to see them.
 #define DOCTEST_CONFIG_IMPLEMENT
 #define DOCTEST_CONFIG_NO_POSIX_SIGNALS
 #include <doctest/doctest.h>
