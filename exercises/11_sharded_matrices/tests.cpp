@@ -164,6 +164,8 @@ TEST_CASE("11.1: parts of sizes that do not divide") {
   expect_rows(7, "XY", "X 2, Y 2");
   expect_rows(5, "YX", "X 4, Y 2");
   expect_rows(5, "X", "X 4");  // 2, 1, 1, 1
+  const int64_t rows = exercise::variant("rows", 11, 9, 60);
+  for (const char* axes : {"YX", "XY"}) expect_rows(rows, axes, "X 3, Y 2");
 }
 
 TEST_CASE("11.2: a gather of rows") {

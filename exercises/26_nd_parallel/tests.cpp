@@ -142,6 +142,14 @@ TEST_CASE("26.1: axes of different sizes") {
     for (int rank = 0; rank < shape.ranks(); rank += 5) expect_coordinates(shape, rank);
 }
 
+TEST_CASE("26.1: a mesh of other sizes") {
+  const MeshShape shape{.tp = exercise::size("tp", 3, 2, 5),
+                        .cp = exercise::size("cp", 2, 1, 4),
+                        .pp = exercise::size("pp", 2, 1, 5),
+                        .dp_replicate = exercise::size("dp", 2, 1, 4)};
+  for (int rank = 0; rank < shape.ranks(); rank += 3) expect_coordinates(shape, rank);
+}
+
 TEST_CASE("26.1: ep is an axis too") {
   for (const int rank : {3, 8, 13, 60}) expect_coordinates(with_ep, rank);
 }

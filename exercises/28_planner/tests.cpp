@@ -3,6 +3,7 @@
 
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/machine/chip.hpp"
 
 using namespace yotta;
@@ -233,6 +234,22 @@ TEST_CASE("28.3: the bubble goes by the number of microbatches, of a rank's shar
                 "Ranks of fsdp share the batch as those of dp do: 4 microbatches each");
 }
 
+TEST_CASE("28.3: pipelines of other sizes") {
+  const Random random(exercise::seed(28), "pipelines");
+  for (uint64_t i = 0; i < 4; ++i) {
+    const auto drawn = [&](uint64_t k, int most) {
+      return 1 + static_cast<int>(random.below(3 * i + k, static_cast<uint32_t>(most)));
+    };
+    Layout l = plain({.pp = 1 + drawn(0, 8)});
+    l.batch = l.shape.pp * drawn(1, 9), l.chunks = drawn(2, 3);
+    const double found = solution.bubble(l), idle = l.shape.pp - 1;
+    const double right = idle / (static_cast<double>(l.chunks * l.batch) + idle);
+    expect(same(found, right),
+           fmt::format("pp {}, {} microbatches, {} chunks: a bubble of {:.4f}, not {:.4f}",
+                       l.shape.pp, l.batch, l.chunks, found, right));
+  }
+}
+
 // ---- 28.4 ----
 
 TEST_CASE("28.4: each of the four cases") {
@@ -333,6 +350,28 @@ TEST_CASE("28.7: Llama 3 70B on 8960 TPU v5p, at an MFU of 40%") {
   expect_number("least chips", found.least_chips, 14, "18 bytes per parameter, and 95 GB per chip");
   expect_number("chips for 30 days", found.month_chips, 13239,
                 "13,238.3 chips would do: with 13,238 it takes longer, so round up");
+}
+
+TEST_CASE("28.7: runs of other sizes") {
+  const Random random(exercise::seed(28), "runs");
+  for (uint64_t i = 0; i < 4; ++i) {
+    const auto drawn = [&](uint64_t k, double low, double high) {
+      return low + (high - low) * random.uniform(6 * i + k);
+    };
+    const exercise::Run run{drawn(0, 1e9, 1e12),  drawn(1, 1e12, 2e13), drawn(2, 100, 20000),
+                            drawn(3, 1e14, 2e15), drawn(4, 4e10, 2e11), drawn(5, 0.2, 0.6)};
+    const Answer found = solution.run_answer(run);
+    const double flops = 6 * run.parameters * run.tokens, a_day = 86400 * run.flops * run.mfu;
+    const std::string of =
+        fmt::format(" of {:.3g} parameters on {:.3g} tokens", run.parameters, run.tokens);
+    expect_number(("FLOPs" + of).c_str(), found.flops, flops, "6 for each parameter and token");
+    expect_number(("days" + of).c_str(), found.days, flops / (run.chips * a_day),
+                  "All chips share it");
+    expect_number(("least chips" + of).c_str(), found.least_chips,
+                  std::ceil(18 * run.parameters / run.memory), "18 bytes per parameter");
+    expect_number(("chips for 30 days" + of).c_str(), found.month_chips,
+                  std::ceil(flops / (30 * a_day)), "Rounded up");
+  }
 }
 
 TEST_CASE("28.7: Llama 3 70B on 4096 H100, at an MFU of 40%") {

@@ -70,6 +70,9 @@ TEST_CASE("a layout of two blocks, counted by hand") {
   l.shape.dp_shard = 3, l.zero = false;
   held = states_by_hand(m, l);
   CHECK(held.states() == 18 * 1104 / 4 / 6.0);
+  l.zero = true;  // over dp alone: FSDP has cut it over cp already
+  held = states_by_hand(m, l);
+  CHECK(held.optimizer == 12 * 1104 / 4 / 6.0 / 4);
 }
 
 TEST_CASE("by hand within a tenth of what every tensor adds up to") {
