@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 
@@ -92,8 +91,7 @@ int main(int argc, char** argv) {
   app.add_option("--compiler", options.compiler, "that compiles");
   app.add_option("--runs", options.runs, "of which the least counts")->check(CLI::Range(1, 100));
   app.add_option("--json", options.json, "write the figures to this file");
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return bench::run_benchmark(app, argc, argv, [&] {
     if (options.headers.empty()) options.headers = pages_of_lessons();
     console::Progress progress("headers", std::ssize(options.headers));
     bench::Json rows = bench::Json::array();
@@ -106,8 +104,5 @@ int main(int argc, char** argv) {
     return options.json.empty()
                ? 0
                : bench::write_json(options.json, {{"compiler", options.compiler}, {"rows", rows}});
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -160,7 +160,7 @@ int run_command_line(int argc, char** argv,
     std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list
     app.parse(words);
   } catch (const CLI::ParseError& error) {
-    return end_by_usage(app, error);
+    return yotta::end_by_usage(app, error);
   } catch (const UsageError& error) {
     fmt::print(stderr, "yotta: {}\n", error.what());
     return usage_error;
