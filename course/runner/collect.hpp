@@ -5,8 +5,8 @@
 //     DIR/ann.tar.gz, leeann_45_678_work.zip    unpacked; of several the last
 //     DIR/leeann_45_678_ring.hpp                copied, without what the platform adds
 //     DIR/Bob_12_assignsubmission_file_/...     the same for what lies in the folder
-//     DIR/eve.rar                               not taken, which is said; CLASS/eve/NOT_TAKEN.txt says
-//                                               it to `grade`
+//     DIR/eve.rar                               not taken, which is said; CLASS/eve/NOT_TAKEN.txt
+//                                               says it to `grade`
 //
 // Archives come from strangers: only C++ and the record of hints are unpacked, no file of more than
 // a megabyte, and none outside of its student's folder.

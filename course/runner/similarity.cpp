@@ -45,8 +45,8 @@ bool ends_statement(const CppToken& token) {
   return is_sign(token, ";") || is_sign(token, "{") || is_sign(token, "}");
 }
 
-// Without statements that do nothing: ";" and "{}" alone, and "(void)x;". In the brackets of a `for` every
-// ";" counts.
+// Without statements that do nothing: ";" and "{}" alone, and "(void)x;". In the brackets of a
+// `for` every ";" counts.
 Raw without_empty_statements(const Raw& tokens) {
   Raw kept;
   int brackets = 0;
@@ -85,7 +85,8 @@ int declared_name(const Raw& tokens, size_t begin, size_t end) {
   return bare ? static_cast<int>(end - 1) : name;
 }
 
-// Without variables that nobody uses: a declaration whose name stands nowhere else, again and again.
+// Without variables that nobody uses: a declaration whose name stands nowhere else. Again and
+// again, for one may be the only user of another.
 Raw without_unused(Raw tokens) {
   for (bool changed = true; changed;) {
     changed = false;

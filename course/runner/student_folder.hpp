@@ -2,7 +2,7 @@
 //
 //     10_collectives/collectives_ring.hpp    by its name, in whatever folder
 //     collectives_ring (1).hpp               by its name, without what browsers and platforms add
-//     mine.hpp                               by its functions: most of those that exercise 10 asks for
+//     mine.hpp                               by its functions: half or more of those of exercise 10
 //     report.hpp, work.rar                   of no exercise: a person must look
 //
 // What systems leave behind (.DS_Store, __MACOSX) is no file of the student's, and include/yotta is

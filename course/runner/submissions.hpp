@@ -1,7 +1,7 @@
 // What a class has handed in: DIR/STUDENT/NN_topic/<header>.hpp, the same below DIR/STUDENT/work,
 // or without the folder NN_topic: no two exercises have a file of one name. What lies elsewhere or
-// has another name is found too (course/runner/student_folder.hpp). Of several versions the first is
-// graded that is not the unchanged starter, in this order: the usual place, the right name, a
+// has another name is found too (course/runner/student_folder.hpp). Of several versions the first
+// is graded that is not the unchanged starter, in this order: the usual place, the right name, a
 // similar name, the functions; the newest first. A file of no exercise is never a silent 0.
 //
 // A student's folder comes from a stranger. Only regular files that lie in it are read: a link that
