@@ -12,6 +12,7 @@
 #include "runner/solution.hpp"
 #include "runner/student_verbs.hpp"
 #include "runner/submission.hpp"
+#include "runner/terminal.hpp"
 #include "runner/variant.hpp"
 
 namespace fs = std::filesystem;
@@ -70,7 +71,8 @@ std::string said_by_second(const Exercise& exercise, const Verdict& first, const
 
 int check_one(const Chosen& chosen, const CheckOptions& options) {
   const Exercise& exercise = chosen.exercise;
-  const Shown view{chosen.task, options.verbose};
+  const int fit = std::max(40, Terminal::size().height - 2);
+  const Shown view{chosen.task, options.verbose, options.lines > 0 ? options.lines : fit};
   JsonOutput output(options.json);
   try {
     const std::string file = file_to_grade(exercise, options);

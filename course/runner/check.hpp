@@ -14,6 +14,7 @@ struct CheckOptions {
   std::string variant;  // the key of other numbers and sentences; empty: none
   // Show every failure, all that the compiler said and all that the program printed.
   bool verbose = false;
+  int lines = 0;         // of the verdict, at most; 0: what fits on the terminal, and at least 40
   bool asan = false;     // under AddressSanitizer
   bool no_asan = false;  // not even where exercise.json asks for it, in a second look
   bool hint = false;     // show the next hint of the first open task instead

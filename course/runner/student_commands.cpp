@@ -40,6 +40,10 @@ void add_check(CLI::App& app, CheckOptions& options, int& result) {
   check->add_flag(
       "-v,--verbose", options.verbose,
       "Show every failure, all that the compiler says and all that your program prints");
+  check
+      ->add_option("--lines", options.lines,
+                   "Of the verdict, at most; without it, what fits on the terminal")
+      ->check(CLI::Range(1, 100'000));
   check->add_flag("--asan", options.asan,
                   "Run your code under AddressSanitizer: it names the line that reads or writes "
                   "memory which is not yours");

@@ -89,13 +89,13 @@ std::string one_message(const CaseResult& one, int most) {
 
 // The first that was begun gets most of the screen: who solves the tasks in their order reads it
 // first.
-std::string messages(const Grade& grade) {
+std::string messages(const Grade& grade, int lines) {
   const std::vector<const CaseResult*> all = first_messages(grade);
   const auto is_begun = [](const CaseResult* one) { return !waits_for_another(*one); };
   const auto begun = std::count_if(all.begin(), all.end(), is_begun);
   const auto lead = std::find_if(all.begin(), all.end(), is_begun);
   const int said = std::min(most_printed, static_cast<int>(lines_of(grade.output).size()) + 2);
-  const int room = verdict_lines - 14 - (grade.output.empty() ? 0 : said) -
+  const int room = lines - 14 - (grade.output.empty() ? 0 : said) -
                    static_cast<int>(grade.tasks.size() + all.size());
   const int share = std::clamp(begun > 0 ? (room - 8) / static_cast<int>(begun) : 1, 1, 8);
   const int first = std::max(1, room - share * (static_cast<int>(begun) - 1));
@@ -199,11 +199,11 @@ std::vector<PartErrors> to_blame(const Verdict& verdict) {
   return kept.empty() ? verdict.part_errors : kept;
 }
 
-std::string errors_text(const Exercise& exercise, const Verdict& verdict, bool all) {
+std::string errors_text(const Exercise& exercise, const Verdict& verdict, const Shown& view) {
   std::string text = "It does not compile.\n\n";
-  if (all) return text + printable(verdict.log) + verdict.marks;
+  if (view.all) return text + printable(verdict.log) + verdict.marks;
   if (verdict.part_errors.empty())
-    return text + first_lines(printable(verdict.compile_errors), verdict_lines - 10);
+    return text + first_lines(printable(verdict.compile_errors), view.lines - 10);
   int shown = 0;
   for (const PartErrors& errors : to_blame(verdict))
     if (++shown <= most_parts) text += part_errors_text(exercise, errors);
@@ -224,7 +224,7 @@ std::string warnings_text(const Verdict& verdict) {
 }
 
 // The table of tasks and what failed; before it, which tasks do not compile.
-std::string cases_text(const Verdict& verdict, Grade grade, bool all) {
+std::string cases_text(const Verdict& verdict, Grade grade, const Shown& view) {
   std::string text;
   if (!verdict.left_out.empty()) {
     text = fmt::format("\nThe rest compiles without {}, and was graded:\n\n",
@@ -232,8 +232,8 @@ std::string cases_text(const Verdict& verdict, Grade grade, bool all) {
     std::erase_if(grade.cases,
                   [](const CaseResult& one) { return !one.passed && is_not_begun(one); });
   }
-  text += task_table(grade) + (all ? all_messages(grade) : messages(grade));
-  return text + printed(grade, all) + warnings_text(verdict);
+  text += task_table(grade) + (view.all ? all_messages(grade) : messages(grade, view.lines));
+  return text + printed(grade, view.all) + warnings_text(verdict);
 }
 
 // Why a task has fewer points than its cases look like.
@@ -280,11 +280,9 @@ std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const
   std::string text;
   if (!verdict.refused.empty())
     return "It is refused, and has no points.\n\n" +
-           first_lines(printable(verdict.refused), verdict_lines - 10) + "\n" +
-           points_text(verdict);
-  if (!verdict.compiled()) text = errors_text(exercise, verdict, shown.all);
-  if (verdict.compiled() || !verdict.left_out.empty())
-    text += cases_text(verdict, grade, shown.all);
+           first_lines(printable(verdict.refused), shown.lines - 10) + "\n" + points_text(verdict);
+  if (!verdict.compiled()) text = errors_text(exercise, verdict, shown);
+  if (verdict.compiled() || !verdict.left_out.empty()) text += cases_text(verdict, grade, shown);
   if (verdict.compiled() && !verdict.solved(shown.task) && !exercise.tasks.empty())
     text += fmt::format("\nFor a hint: ./yotta hint {}\n",
                         shown.task.empty() ? exercise.number() : shown.task);

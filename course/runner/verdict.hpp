@@ -40,12 +40,11 @@ struct Verdict {
 struct Shown {
   std::string task = {};  // "10.3": only its cases; empty: all
   bool all = false;  // every failure, all that the compiler said and all that the program printed
+  int lines = 40;    // at most, of some 120 characters, unless all is to be shown
 };
 
 // The tasks' table, the first message of each task that is not solved, the points; or the errors
-// and the points that stay. At most verdict_lines of some 120 characters, unless all is to be
-// shown.
-constexpr int verdict_lines = 40;
+// and the points that stay.
 std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const Shown& shown = {});
 nlohmann::json verdict_json(const Exercise& exercise, const Verdict& verdict);
 

@@ -265,8 +265,10 @@ TEST_CASE("a verdict is one screen, however much the cases say") {
     const Verdict verdict = verdict_of(grade_of(exercise, cases));
     const std::string text = verdict_text(exercise, verdict);
     CAPTURE(text);
-    CHECK(lines_on_screen(text) <= verdict_lines);
+    CHECK(lines_on_screen(text) <= Shown{}.lines);
     CHECK(contains(text, "-v shows them"));
+    CHECK_FALSE(contains(text, "line 49"));  // there are more lines where there is more room
+    CHECK(contains(verdict_text(exercise, verdict, {.lines = 400}), "line 49"));
     for (const Case& one : cases) CHECK(contains(text, one.name + "\n  xxx"));
     CHECK(verdict_json(exercise, verdict)["tasks"][0]["message"].get<std::string>().size() > 2300);
   }

@@ -127,7 +127,7 @@ inline const char* suggest_fix(const std::vector<RankWait>& ranks, const std::ve
     all_send = all_send && wait.kind == Kind::send;
     all_recv = all_recv && wait.kind == Kind::recv;
   }
-  if (all_send) return "use send_recv or send_async, or let some of the ranks receive first";
+  if (all_send) return "use send_recv, or let some of the ranks receive first";
   if (all_recv) return "give every recv its send; in a circle somebody must send first";
   return "write down the order of sends and receives on each rank: every recv needs its send";
 }
