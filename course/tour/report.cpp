@@ -19,7 +19,7 @@ constexpr const char* style = R"(
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6eaf0; --soft: #9aa7b8; --line: #39424f; --blue: #63a4e8; --orange: #f6a35c; --back: #14181e; --card: #1c222b; }
 }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 1080px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 p.soft, td.soft, figcaption { color: var(--soft); }
 table { border-collapse: collapse; width: 100%; font-size: .85rem; white-space: nowrap; } th { text-align: left; }

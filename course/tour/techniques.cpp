@@ -53,14 +53,16 @@ constexpr Technique all_techniques[] = {
 };
 
 // One run, and the time of a step on the machine: of all but the first, which comes after sharing
-// the weights.
+// the weights, to the end of the last, after which the model is judged on text it has not seen.
 TrainingFigures timed(const TrainingPlan& plan, const Cluster& cluster, double& step_seconds) {
   const Recorder recorder(cluster);
-  double first = 0;
+  double first = 0, last = 0;  // when rank 0 had done it
   TrainingFigures figures = run_training(plan, [&](const StepFigures& step) {
-    if (step.step == 1) first = context().clock->now(compute_lane).end;
+    const double end = context().clock->now(compute_lane).end;
+    if (step.step == 1) first = end;
+    last = end;
   });
-  step_seconds = (seconds(recorder.trace()) - first) / static_cast<double>(plan.steps - 1);
+  step_seconds = (last - first) / static_cast<double>(plan.steps - 1);
   return figures;
 }
 

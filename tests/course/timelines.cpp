@@ -1,6 +1,7 @@
 // --cluster and --timeline as users give them: to a lesson, to train, to the tour. The programs are
 // run.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -145,28 +146,33 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
   const std::string step = folder / "step.json", report = folder / "report.html",
                     json = folder / "figures.json";
   const Outcome outcome = outcome_of(
-      from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 2 --report '" + report + "' --json '" + json +
+      from_ctest("YOTTA_TOUR"), "--steps 1 --ranks 4 --report '" + report + "' --json '" + json +
                                     "' --mfu --timeline '" + step + "'");
   CAPTURE(outcome.text);
   REQUIRE(outcome.status == 0);
-  CHECK(contains(outcome.text, "5. One step of 2 ranks on h100x8"));
+  CHECK(contains(outcome.text, "5. One step of 4 ranks on h100x8"));
   CHECK(missing(outcome.text) >= 0);
   CHECK(missing(outcome.text) <= 0.5);
   const Seen found = seen(step);
-  CHECK(found.ranks == std::set{0, 1});
+  CHECK(found.ranks == std::set{0, 1, 2, 3});
   for (const char* name : {"linear", "linear_backward_weight", "adamw", "ddp.gradients"})
     CHECK(found.names.contains(name));
   CHECK_FALSE(found.names.contains("ddp.parameters"));  // that was before the step
   const std::string page = content(report);
-  CHECK(contains(page, "<h2>One step of 2 ranks, in time</h2>"));
+  CHECK(contains(page, "<h2>One step of 4 ranks, in time</h2>"));
   CHECK(contains(page, "hatched: waits; dark line: critical path"));
   CHECK(contains(page, "--layout tp=2,fsdp=2"));
+  // DDP's step in the table is the step that is drawn.
+  const nlohmann::json ddp = nlohmann::json::parse(content(json))["techniques"][1];
+  CHECK(ddp["name"] == "DDP");
+  const std::string time = fmt::format("{:.4g} us", 1e6 * ddp["step_seconds"].get<double>());
+  CHECK(outcome.text.find(" " + time, outcome.text.find("5. One step")) != std::string::npos);
   // Its heading says what was measured, and wide tables scroll in frames of their own.
   const nlohmann::json figures = nlohmann::json::parse(content(json));
   const bool faster = figures["tokens_per_second"].get<double>() >
                       figures["serial_tokens_per_second"].get<double>();
-  CHECK(contains(page, faster ? "<h2>Why 2 ranks are not many times as fast here</h2>"
-                              : "<h2>Why 2 ranks are not faster here</h2>"));
+  CHECK(contains(page, faster ? "<h2>Why 4 ranks are not many times as fast here</h2>"
+                              : "<h2>Why 4 ranks are not faster here</h2>"));
   CHECK(contains(page, "<div class=\"wide\"><table><tr><th>rank"));
   CHECK(contains(page, "<div class=\"wide\"><table><tr><th></th>"));
 }
