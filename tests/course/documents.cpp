@@ -15,9 +15,11 @@
 #include "runner/exercise.hpp"
 #include "runner/lesson_text.hpp"
 #include "runner/predict.hpp"
+#include "runner/process.hpp"
 #include "runner/slides.hpp"
 #include "runner/topics.hpp"
 #include "support/message_of.hpp"
+#include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -74,6 +76,34 @@ TEST_CASE("README.md shows two programs of lessons, whole, and docs/using.md one
     for (const std::string& complaint : runner::compare_program_quotes(page, root))
       FAIL_CHECK(complaint);
   }
+}
+
+TEST_CASE("lesson 05's commands, pasted: the compiler says of three loops what the table quotes") {
+  const std::string page = runner::read_text(root + "/lessons/05_fusion/README.md");
+  const auto said_by = [&](const char* compiler) {  // of the command that begins with it
+    const size_t begin = page.find(fmt::format("\n{} -O3", compiler));
+    REQUIRE(begin != page.npos);
+    const std::string command = page.substr(begin + 1, page.find('\n', begin + 1) - begin - 1);
+    return runner::run_limited({"sh", "-c", "cd '" + root + "' && " + command + " 2>&1"}, 60)
+        .output;
+  };
+  if (std::system("command -v clang++-19 >/dev/null") != 0)
+    YOTTA_NOT_RUN("clang++-19 is not installed (Debian, Ubuntu: apt-get install clang-19)");
+  const std::string remarks = said_by("clang++-19"), file = "loops_measured.cpp:";
+  for (const auto& [line, words] :
+       {std::pair{6, "vectorized loop"},
+        {11, "cannot prove it is safe to reorder floating-point operations"},
+        {17, "could not determine number of loop iterations"}}) {
+    CAPTURE(remarks);
+    CHECK(page.find(fmt::format("`{}`", words)) != page.npos);
+    const std::regex remark(fmt::format("{}{}:\\d+: remark: [^\n]*{}", file, line, words));
+    CHECK(std::regex_search(remarks, remark));
+  }
+  if (std::system("command -v g++ >/dev/null") != 0) YOTTA_NOT_RUN("g++ is not installed");
+  const std::string notes = said_by("g++");
+  CAPTURE(notes);
+  CHECK(std::regex_search(notes, std::regex("cpp:6:\\d+: optimized")));
+  CHECK(std::regex_search(notes, std::regex("cpp:17:\\d+: missed")));
 }
 
 TEST_CASE("git ignores what the commands of README.md and docs/using.md leave in this folder") {

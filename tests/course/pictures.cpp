@@ -12,6 +12,7 @@
 #include "course/shared/chip_roofs_picture.hpp"
 #include "course/shared/h100_runs.hpp"
 #include "course/shared/latency_picture.hpp"
+#include "course/shared/multiplies_picture.hpp"
 #include "course/shared/race_picture.hpp"
 #include "course/shared/tile_picture.hpp"
 #include "course/shared/transformer_picture.hpp"
@@ -152,9 +153,22 @@ TEST_CASE("latency lags: Patterson's factors, and throughput ahead at every mile
     }
 }
 
-TEST_CASE("the pictures of lessons 02 to 04 have 900 pixels at most, and letters of 9 or more") {
+TEST_CASE("lesson 05 shows measured points on two formulas, and what was counted below them") {
+  CHECK(multiplies_formula(40, 40) == 1);
+  CHECK(multiplies_formula(80, 40) == 2);
+  const std::string file = runner::read_text(root + "/course/pictures/multiplies.svg");
+  const size_t points = found(file, "(<circle )").size();
+  CHECK(points >= 7);
+  std::vector<MultiplyPoint> counted;  // what it would be if the kernel did as the formula says
+  for (size_t i = 0; i < points; ++i)
+    counted.push_back({1 << i, multiplies_formula(1 << i, 20), 8, static_cast<double>(1 << i)});
+  const auto words = [](const std::string& svg) { return found(svg, ">(\\d+)</text>"); };
+  CHECK(words(file) == words(multiplies_svg(counted)));  // k, bytes and FLOPs under each point
+}
+
+TEST_CASE("the pictures of lessons 02 to 05 have 900 pixels at most, and letters of 9 or more") {
   for (const char* file :
-       {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "latency_lags"}) {
+       {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "latency_lags", "multiplies"}) {
     CAPTURE(std::string(file));
     const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
     CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);

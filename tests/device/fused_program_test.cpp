@@ -180,6 +180,18 @@ TEST_CASE("the ledger has what the formula says") {
   CHECK(all.calls == std::ssize(program.launches()));
 }
 
+TEST_CASE("gelu, bias, dropout, residual: by the ledger each input once and the result once") {
+  const Tensor x = uniform("x", {16, 64}), b = uniform("b", {64}), r = uniform("r", {16, 64});
+  const FusedProgram program(capture(bias_gelu_dropout_residual, x, b, r),
+                             {.run_by = RunBy::interpreter});
+  context().ledger.reset();
+  program({x, b, r});
+  const OpCount all = charged();
+  CHECK(all.calls == 1);
+  CHECK(all.bytes_read == 4 * (2 * 16 * 64 + 64));
+  CHECK(all.bytes_written == 4 * 16 * 64);
+}
+
 TEST_CASE("AdamW on all parameters is one launch") {
   std::vector<Tensor> in;
   for (const char* kind : {"w", "g", "m", "v"})

@@ -135,4 +135,12 @@ TEST_CASE("foreach: an optimizer's step on all parameters is one launch") {
   CHECK(bytes_moved(graph, all) == 28 * (8 * 16 + 16 + 3 * 5));  // nn/adamw.hpp says 28
   const Graph chain = capture([](const Array& a) { return column_sum(exp(a)) * 2; }, in[0]);
   CHECK(foreach (chain, fused(chain)).size() == 3);  // each needs the one before
+  const Graph rows = capture(softmax, uniform("x", {2, longest_row + 1}));
+  CHECK(foreach (rows, fused(rows)).size() == 4);  // so it is without what stands alone
+  const Graph apart = capture_list(
+      [](const std::vector<Array>& x) {
+        return std::vector<Array>{exp(x[0]), column_sum(x[0])};
+      },
+      {in[0]});
+  CHECK(foreach (apart, fused(apart)).size() == 2);  // a library's call is a launch of its own
 }

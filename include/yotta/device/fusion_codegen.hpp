@@ -366,9 +366,12 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel,
   std::string text =
       fmt::format("{} void part{}(const Arrays& a, long task) {{\n", language.function, part);
   const int64_t pieces = ceil_div(C, piece);
-  text += fmt::format("  const long r = task / {0}, begin = task % {0} * {1};\n", pieces, piece);
-  text += fmt::format("  const long end = begin + {0} < {1} ? begin + {0} : {1};\n  (void)r;\n",
-                      piece, C);
+  if (pieces == 1) text += fmt::format("  const long r = task, begin = 0, end = {};\n", C);
+  if (pieces > 1)
+    text += fmt::format(
+        "  const long r = task / {0}, begin = task % {0} * {1};\n"
+        "  const long end = begin + {1} < {2} ? begin + {1} : {2};\n",
+        pieces, piece, C);
   for (const int n : walk.values) {
     if (walk.crosses[n] && !is_loaded_again(graph, kernel, walk, language, n))
       text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
