@@ -13,7 +13,7 @@
 
 find_program(NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
-set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810
+set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810,20208
               -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/tests -I${PROJECT_SOURCE_DIR} -DFMT_HEADER_ONLY)
 
 set(nvcc_headers device/atomics device/cooperative_groups device/counted device/cp_async device/device_memory

@@ -13,12 +13,12 @@
 // Softmax needs the largest score and the sum before its first result. Online softmax does not:
 //     m = max s_j          the largest score so far
 //     l = sum e^(s_j - m)  and  o = sum e^(s_j - m) v_j  over the keys so far
-//     a larger score m' comes:  e^(s_j - m') = e^(s_j - m) e^(m - m')  for every key so far,
-//     so  l' = l e^(m - m') + sum of the new e^(s_j - m'),  and o' likewise;
+//     a larger score m_new:  e^(s_j - m_new) = e^(s_j - m) e^(m - m_new)  for every key so far,
+//     so  l becomes l e^(m - m_new) + sum of the new e^(s_j - m_new),  and o likewise;
 //     at the end O = o / l, and L = m + log l is kept for backward.
 //
 // Backward: P = e^(S - L) is made again from q, k and L, tile by tile. Softmax's own backward needs
-// the row sums of dP P over all keys. They equal D = rowsum(dO o O), known before any tile:
+// the row sums of dP P over all keys. They equal D = rowsum(dO * O), known before any tile:
 //     sum_j P_ij dP_ij = sum_j P_ij (dO_i . V_j) = dO_i . (sum_j P_ij V_j) = dO_i . O_i
 // Then dS = P (dP - D), and dQ, dK and dV are three more matmuls of the tile.
 //
