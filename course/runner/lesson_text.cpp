@@ -175,7 +175,7 @@ std::string nearest_of_words(const std::string& quoted, const Lines& lines) {
 }
 
 // A whole program of a lesson, and no lines of a header.
-bool is_program(const Quote& quote) { return quote.name.ends_with("one_screen.cpp"); }
+bool is_program(const Quote& quote) { return quote.name.ends_with(".cpp"); }
 
 std::string joined(const Lines& lines) {
   std::string text;

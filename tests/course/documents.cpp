@@ -131,7 +131,7 @@ TEST_CASE("the newest release of CHANGELOG.md is the version that all files name
   const std::string version = first("CHANGELOG.md", "## \\[([0-9.]+)\\] - ");
   REQUIRE(version != "");
   CHECK(first("CMakeLists.txt", "project\\(yotta VERSION ([0-9.]+)") == version);
-  CHECK(first("CITATION.cff", "version: ([0-9]+\\.[0-9.]+)") == version);
+  CHECK(first("CITATION.cff", "\nversion: ([0-9]+\\.[0-9.]+)") == version);
   CHECK(first("docs/using.md", "version's tag \\(`v([0-9.]+)`\\)") == version);
   const std::string asked = first("docs/using.md", "find_package\\(yotta ([0-9.]+) REQUIRED\\)");
   REQUIRE(asked != "");
