@@ -18,7 +18,7 @@ _yotta() {
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --variant --json --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
-    check) words="--help --file --json --verbose --asan --variant --no-asan --hint --afresh $(_yotta_tasks "$root" "$word")" ;;
+    check) words="--help --file --json --verbose --lines --asan --variant --no-asan --hint --afresh $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
     collect) words="--help --out --json" ;;
     docs) words="--help --json" ;;
