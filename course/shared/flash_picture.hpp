@@ -159,7 +159,9 @@ inline std::string flash_bytes_svg(const KernelTraffic& counted) {
               flash_color) +
          line(left, y_of(counted.unfused), left + width, y_of(counted.unfused), ink);
   for (const TileTraffic& tile : counted.tiles) {
-    all += point(tile.M, tile.flash, flash_color);
+    all += point(tile.M, tile.flash, flash_color) +
+           text(x_of(tile.M) + 9, y_of(tile.flash) - 6,
+                fmt::format("{} x {}", tile.side, tile.side), "start", flash_color, 11);
     if (tile.exchanged > 0) all += point(tile.M, tile.exchanged, exchanged_color);
   }
   const double x = left + width + 12;
