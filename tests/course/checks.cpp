@@ -480,7 +480,7 @@ TEST_CASE("the shells' completions are fresh, and complete verbs, options and ex
     return ending.output;
   };
   CHECK(completed("che") == "check\n");
-  CHECK(completed("doc") == "doctor\n");
+  CHECK(completed("doct") == "doctor\n");
   CHECK(contains(completed("predict 1"), "18_pipeline"));
   CHECK(contains(completed("slides 1"), "18_pipeline"));
   CHECK(completed("exercise ver") == "verify\n");
