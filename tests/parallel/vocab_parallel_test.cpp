@@ -141,9 +141,9 @@ TEST_CASE("mistakes are named: targets that are padding, tokens outside the whol
   check_says(error_of<RankFailed>(2,
                                   [](Communicator& tp) {
                                     const Tensor logits = Tensor::zeros({1, V / 2});
-                                    vocab_parallel_cross_entropy(logits, tokens({-1}), 1, tp);
+                                    vocab_parallel_cross_entropy(logits, tokens({-2}), 1, tp);
                                   }),
-             {"id -1 of token 0 is outside the vocabulary of 24"});
+             {"target -2 of token 0 is outside the vocabulary of 24"});
   check_says(error_of<RankFailed>(2,
                                   [](Communicator& tp) {
                                     const Tensor logits = Tensor::zeros({4, V / 2});
