@@ -3,7 +3,7 @@
 // goes on from there.
 //
 //     DIR/ann.tar.gz, leeann_45_678_work.zip    unpacked; of several the last
-//     DIR/leeann_45_678_ring.hpp                copied, without what the platform adds
+//     DIR/leeann_45_678_<page>                  copied, without what the platform adds
 //     DIR/Bob_12_assignsubmission_file_/...     the same for what lies in the folder
 //     DIR/eve.rar                               not taken, which is said; CLASS/eve/NOT_TAKEN.txt
 //                                               says it to `grade`

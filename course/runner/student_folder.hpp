@@ -1,8 +1,8 @@
 // What lies in one student's folder, and which exercise each file is of:
 //
-//     10_collectives/collectives_ring.hpp    by its name, in whatever folder
-//     collectives_ring (1).hpp               by its name, without what browsers and platforms add
-//     mine.hpp                               by its functions: half or more of those of exercise 10
+//     <any folder>/<the exercise's page>     by its name, in whatever folder
+//     <the page> (1).hpp                     by its name, without what browsers and platforms add
+//     <any name>.hpp                         by its functions: half or more of those of exercise 10
 //     report.hpp, work.rar                   of no exercise: a person must look
 //
 // What systems leave behind (.DS_Store, __MACOSX) is no file of the student's, and include/yotta is

@@ -123,7 +123,7 @@ std::vector<FoundFile> versions_of(const Exercise& exercise, const fs::path& usu
   return versions;
 }
 
-// "found by its functions: mine.hpp; not graded: old/ring.hpp".
+// "found by its functions: <one file>; not graded: <another>".
 std::string note_on(const FoundFile& graded, const std::vector<FoundFile>& versions, bool usual,
                     const fs::path& student) {
   std::vector<std::string> others;

@@ -219,7 +219,6 @@ void flash_backward_row(Real* scores, Real* dP, int64_t t, int64_t j, int64_t n,
   });
   for (int64_t c = 0; c < n && changes; ++c)
     dP[c] = factor * mod.backward(dP[c], factor * raw[c], t, j + c);
-  if constexpr (requires { mod.end_of_row(); }) mod.end_of_row();
 }
 
 // What one query head's backward pass works on.
@@ -253,9 +252,11 @@ void flash_backward(const FlashBackwardHead<Number>& head, const Mask& mask, con
                           P.part(rows, n), Into::overwrite);
       detail::tile_matmul(transposed(dout_columns.columns(0, rows)), v_columns.columns(j, n),
                           dS.part(rows, n), Into::overwrite);
-      for (int64_t r = 0; r < rows; ++r)
+      for (int64_t r = 0; r < rows; ++r) {
         flash_backward_row(P.row(r), dS.row(r), begin + r, j, n, whole, factor,
                            head.log_sum_exp[begin + r], D[static_cast<size_t>(r)], mask, mod);
+        if constexpr (requires { mod.end_of_row(); }) mod.end_of_row();
+      }
       const MatrixView<const Real> p = P.read(rows, n), ds = dS.read(rows, n);
       detail::tile_matmul(transposed(p), dout.read(0, rows), dv.rows(j, j + n), Into::accumulate);
       detail::tile_matmul(transposed(ds), q.read(0, rows), dk.rows(j, j + n), Into::accumulate);

@@ -3,8 +3,6 @@
 
 #include "yotta/model/files/checkpoint.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <list>
 
@@ -184,12 +182,20 @@ YOTTA_INLINE void save_checkpoint(const std::string& folder, const TransformerCo
 YOTTA_INLINE TransformerConfig load_config(const std::string& folder, Where where) {
   expect_no_pickles(folder, where);
   const std::string path = folder + "/config.json";
-  if (access(path.c_str(), F_OK) != 0)
+  std::string text;
+  try {
+    text = read_json_text(path, where);
+  } catch (const Error&) {
+    const auto is_there = [](const std::string& name) {
+      return std::filesystem::exists(std::filesystem::symlink_status(name));
+    };
+    if (is_there(path)) throw;
     fail(where,
          "{} is missing: it holds the sizes of the model, so a folder to load has it beside "
          "model.safetensors{}",
-         path, access(folder.c_str(), F_OK) != 0 ? "; there is no such folder either" : "");
-  return parse_hugging_face_config(read_json_text(path, where), path, where);
+         path, is_there(folder) ? "" : "; there is no such folder either");
+  }
+  return parse_hugging_face_config(text, path, where);
 }
 
 YOTTA_INLINE void expect_same_model(const std::string& source, const TransformerConfig& saved,
