@@ -5,6 +5,7 @@
 
 #include "course/shared/graded.hpp"
 #include "interface.hpp"
+#include "yotta/nn/flex_attention.hpp"
 
 using exercise::AnyMask;
 using exercise::expect;
@@ -13,6 +14,7 @@ using exercise::Lists;
 using exercise::Run;
 using exercise::Sizes;
 using exercise::solution;
+using exercise::Tensor;
 
 namespace {
 
@@ -88,6 +90,10 @@ std::string difference(const Lists& got, const Lists& wanted, const char* along)
 }
 
 const Sizes whole{.queries = 24, .keys = 24, .BQ = 4, .BK = 4};
+const Sizes tall{.queries = 20, .keys = 8, .BQ = 4, .BK = 4};
+const Sizes wide{.queries = 7, .keys = 20, .BQ = 4, .BK = 4};
+// The last query sees the last key of `wide`.
+bool decoding(int, int, int q, int kv) { return kv <= q + 13; }
 const Sizes ragged{.queries = 10, .keys = 13, .BQ = 4, .BK = 5};
 
 std::string shown(const std::vector<Run>& runs) {
@@ -99,6 +105,110 @@ std::string shown(const std::vector<Run>& runs) {
 }
 bool operator==(const Run& a, const Run& b) {
   return a.key == b.key && a.n == b.n && a.whole == b.whole;
+}
+
+// ---- attention: what lesson 07's loop makes of a solution --------------------------------------
+
+// Two sequences of packed documents. Head 0 has a window in them, head 1 a prefix.
+const Sizes packed{.B = 2, .H = 2, .queries = 22, .keys = 30, .BQ = 4, .BK = 4};
+constexpr int head_d = 8, piece = 8;  // queries of a piece: two rows of tiles
+double packed_slopes[] = {0.5, 0.125};
+const std::vector<int> packed_documents = [] {
+  std::vector<int> document;
+  for (const int length : {7, 12, 11, /* b = 1 */ 16, 3, 11})
+    document.insert(document.end(), length, static_cast<int>(document.size()));
+  return document;
+}();
+
+bool packed_mask(int b, int h, int q, int kv) {
+  if (h == 1) return solution.prefix(6, q, kv);
+  return solution.window(9, q, kv) &&
+         solution.same_document(packed_documents.data(), packed.keys, b, q, kv);
+}
+bool packed_right(int b, int h, int q, int kv) {
+  const yotta::SameDocument documents{packed_documents.data(), packed.keys};
+  if (h == 1) return yotta::PrefixLm{6}(b, h, q, kv);
+  return yotta::SlidingWindow{9}(b, h, q, kv) && documents(b, h, q, kv);
+}
+
+struct Attended {
+  std::vector<double> o;            // (B, T, H, d)
+  int64_t computed = 0, asked = 0;  // scores
+};
+
+// The mask and the score_mod of a piece, and what they cost.
+struct Told {
+  const Lists& rows;
+  Attended& sum;
+  int b, h, first_query, first_key, end_key;
+
+  int64_t queries() const { return packed.BQ; }
+  int query(int64_t t) const { return first_query + static_cast<int>(t); }
+  int key(int64_t j) const { return first_key + static_cast<int>(j); }
+  bool operator()(int64_t t, int64_t j) const {
+    ++sum.asked;
+    return packed_mask(b, h, query(t), key(j));
+  }
+  double operator()(double score, int64_t t, int64_t j) const {
+    return solution.alibi(packed_slopes, score, h, query(t), key(j));
+  }
+  template <class Visit>
+  void runs(int64_t begin, int64_t end, Visit&& visit) const {
+    for (const Run& run : solution.runs(rows, packed, b, h, first_query, first_key, end_key,
+                                        static_cast<int>(begin))) {
+      expect(run.key >= 0 && run.n > 0 && run.key + run.n <= end_key - first_key,
+             fmt::format("a piece has {} keys, and the run [{}, {}) is not in it",
+                         end_key - first_key, run.key, run.key + run.n));
+      sum.computed += (end - begin) * run.n;
+      visit(run.key, run.n, run.whole);
+    }
+  }
+};
+
+Tensor drawn(int rows, int seed) {
+  Tensor x = Tensor::empty({packed.B, rows, packed.H, head_d}, yotta::DType::f64);
+  for (int i = seed; double& each : x.span<double>()) each = std::sin(7.0 * i++ * seed);
+  return x;
+}
+
+// Each piece of queries gets the keys that a window of 9 may reach, or all up to its end.
+Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Lists& rows) {
+  Tensor o = Tensor::zeros(q.shape(), yotta::DType::f64);
+  Attended sum;
+  std::array<double, piece> L = {};
+  const auto part = [](auto* x, int T, int b, int h, int begin, int end) {
+    return yotta::row_major(x + ((b * T + begin) * packed.H + h) * head_d, end - begin, head_d,
+                            packed.H * head_d);
+  };
+  for (int b = 0; b < packed.B; ++b)
+    for (int h = 0; h < packed.H; ++h)
+      for (int begin = 0; begin < packed.queries; begin += piece) {
+        const int end = std::min(begin + piece, packed.queries);
+        const Told told{rows, sum, b, h, begin, h == 1 ? 0 : std::max(begin - 8, 0), begin + piece};
+        const auto queries = [&](auto* x) { return part(x, packed.queries, b, h, begin, end); };
+        const auto keys = [&](const double* x) {
+          return part(x, packed.keys, b, h, told.first_key, told.end_key);
+        };
+        const yotta::FlashHead<double> head{queries(q.data<double>()), keys(k.data<double>()),
+                                            keys(v.data<double>()), queries(o.data<double>()),
+                                            L.data()};
+        yotta::flash_forward(head, 0, end - begin, told, told);
+      }
+  sum.o = o.values();
+  return sum;
+}
+
+// Scores of the tiles that are listed, and of the partial ones.
+std::pair<int64_t, int64_t> scores_of(const Lists& rows) {
+  int64_t computed = 0, asked = 0;
+  for (int line = 0; line + 1 < static_cast<int>(rows.first.size()); ++line)
+    for (int i = rows.first[line]; i < rows.first[line + 1]; ++i) {
+      const int row = line % rows_of(packed), height = std::min(4, packed.queries - 4 * row);
+      const int scores = height * std::min(4, packed.keys - 4 * rows.at[i]);
+      computed += scores;
+      asked += rows.kind[i] == Kind::partial ? scores : 0;
+    }
+  return {computed, asked};
 }
 
 }  // namespace
@@ -189,6 +299,15 @@ TEST_CASE("08.4: the slope's derivative is not lost") {
                   y.by_slope));
 }
 
+TEST_CASE("08.4: the distance has a sign") {
+  const double slopes[] = {0.5, 0.125};
+  const double got = solution.alibi(slopes, 2.0, 0, 4, 9);
+  expect(std::abs(got - 4.5) <= 1e-12,
+         fmt::format("score 2, slope 0.5, the key 5 positions after the query: {}, expected 4.5; "
+                     "the distance is q - kv, here -5 (a causal mask hides such keys)",
+                     got));
+}
+
 TEST_CASE("08.5: a tile is what all of its scores say") {
   const auto check = [](const AnyMask& mask, Kind wanted, const char* what) {
     const Kind got = solution.kind_of_tile(mask, 1, 2, 4, 8, 8, 13);
@@ -219,6 +338,14 @@ TEST_CASE("08.5: it asks for its own sequence and head, within its ends") {
       1, 2, 4, 7, 8, 10);
   expect(asked.size() == 6,
          fmt::format("asked for {} of 6 scores, and all were seen", asked.size()));
+}
+
+TEST_CASE("08.5: it asks once for each score") {
+  int asked = 0;
+  solution.kind_of_tile([&](int, int, int, int) { return ++asked > 0; }, 0, 0, 4, 7, 8, 10);
+  expect(asked <= 6, fmt::format("the mask was asked {} times for 6 scores: keep the answer, or "
+                                 "count those that are seen",
+                                 asked));
 }
 
 TEST_CASE("08.6: the lists of a causal mask and of a window") {
@@ -253,6 +380,16 @@ TEST_CASE("08.6: the last tiles may be smaller") {
   expect(same(got, wanted), difference(got, wanted, "the columns"));
 }
 
+TEST_CASE("08.6: as many lines as rows, whatever the columns") {
+  for (const Sizes& sizes : {tall, wide}) {
+    const Lists got = solution.by_row(decoding, sizes), wanted = expected_by_row(decoding, sizes);
+    const bool exchanged = static_cast<int>(got.first.size()) == columns_of(sizes) + 1;
+    expect(same(got, wanted), fmt::format("{} rows of tiles, {} columns: {}{}", rows_of(sizes),
+                                          columns_of(sizes), difference(got, wanted, "the columns"),
+                                          exchanged ? "; rows() and columns() are exchanged" : ""));
+  }
+}
+
 TEST_CASE("08.6: each sequence and head has lines of its own") {
   Sizes sizes = whole;
   sizes.B = 2, sizes.H = 3;
@@ -276,6 +413,16 @@ TEST_CASE("08.7: a line has the rows of its column") {
              own_number ? "each line holds its own number: a line is a column, and lists rows"
                         : difference(got, wanted, "the rows"));
     }
+}
+
+TEST_CASE("08.7: as many lines as columns, whatever the rows") {
+  const Lists rows = expected_by_row(decoding, tall),
+              wanted = expected_by_row(decoding, tall, true);
+  const Lists got = solution.by_column(rows, 1, rows_of(tall), columns_of(tall));
+  const bool exchanged = static_cast<int>(got.first.size()) == rows_of(tall) + 1;
+  expect(same(got, wanted),
+         fmt::format("5 rows of tiles, 2 columns: {}{}", difference(got, wanted, "the rows"),
+                     exchanged ? "; rows and columns are exchanged" : ""));
 }
 
 TEST_CASE("08.7: each mask has its own columns") {
@@ -334,6 +481,18 @@ TEST_CASE("08.8: full neighbours are one product, up to the limit") {
                          run.key + run.n, begin));
 }
 
+TEST_CASE("08.8: a gap ends a run") {
+  const AnyMask pages = [](int, int, int, int kv) { return kv / 4 == 0 || kv / 4 == 2; };
+  const std::vector<Run> runs =
+      solution.each_run(expected_by_row(pages, whole), whole, 0, 0, 24, 64);
+  expect(
+      runs.size() == 2 && runs[0] == Run{0, 4, true} && runs[1] == Run{8, 4, true},
+      fmt::format("full tiles in columns 0 and 2, as pages of keys lie: visited are {}, expected "
+                  "[0, 4) full [8, 12) full; the tile between them is not listed: its keys are "
+                  "another text's",
+                  shown(runs)));
+}
+
 TEST_CASE("08.8: only what lies between begin and end") {
   const Lists rows = expected_by_row(causal, whole);
   const std::vector<Run> runs = solution.each_run(rows, whole, 5, 4, 16, 64);
@@ -388,6 +547,54 @@ TEST_CASE("08.9: each head has its own lines") {
   const Lists one = expected_by_row(causal, sizes);
   expect(solution.runs(one, sizes, 3, 5, 0, 0, 24, 12).size() == 2,
          "a block mask with B 1 and H 1 is that of every sequence and head: tiles.mask_of");
+}
+
+TEST_CASE("08.9: no run is longer than the buffers") {
+  const Sizes sizes{.queries = 512, .keys = 512, .BQ = 64, .BK = 64};
+  const Lists rows = expected_by_row(causal, sizes);
+  for (const Run& run : solution.runs(rows, sizes, 0, 0, 0, 0, 512, 448))
+    expect(run.n <= yotta::flash_BK,
+           fmt::format("the run [{}, {}) has {} keys, and the loop's buffers hold flash_BK = {}",
+                       run.key, run.key + run.n, run.n, yotta::flash_BK));
+}
+
+TEST_CASE("08.9: no key of another piece") {
+  const Lists rows = expected_by_row(causal, whole);
+  const std::vector<Run> runs = solution.runs(rows, whole, 0, 0, 0, 4, 16, 20);
+  for (const Run& run : runs) {
+    expect(run.key >= 0, fmt::format("a piece has keys [4, 16), and its runs are {}: negative is "
+                                     "what lies before at.first_key",
+                                     shown(runs)));
+    expect(run.key + run.n <= 12,
+           fmt::format("a piece has the keys [4, 16), and its runs are {}: it has 12 keys, and "
+                       "at.end_key says where they end",
+                       shown(runs)));
+  }
+}
+
+TEST_CASE("08.9: attention with your masks, lists and runs") {
+  const Lists rows = solution.by_row(packed_mask, packed),
+              wanted = expected_by_row(packed_right, packed);
+  expect(rows.first.size() == wanted.first.size(), difference(rows, wanted, "the columns"));
+  const Tensor q = drawn(packed.queries, 1), k = drawn(packed.keys, 2), v = drawn(packed.keys, 3);
+  const Attended got = attend(q, k, v, rows);
+  const std::vector<double> dense =
+      yotta::flex_attention_dense(q, k, v, yotta::Alibi<double>{{packed_slopes}}, packed_right)
+          .o.values();
+  for (int i = 0; i < static_cast<int>(dense.size()); ++i) {
+    const int h = i / head_d % 2, t = i / head_d / 2 % packed.queries,
+              b = i / head_d / 2 / packed.queries;
+    expect(std::abs(got.o[i] - dense[i]) <= 1e-12,
+           fmt::format("sequence {}, head {}, query {}: number {} of the output is {}, dense "
+                       "attention gives {}; the mask of head 0 is a window of 9 in documents, of "
+                       "head 1 a prefix of 6, and the queries come in pieces of 8",
+                       b, h, t, i % head_d, got.o[i], dense[i]));
+  }
+  const auto [computed, asked] = scores_of(wanted);
+  expect(got.computed == computed && got.asked == asked,
+         fmt::format("the output is right; {} scores were computed, expected {} (tiles that are "
+                     "not empty), and the mask was asked {} times, expected {} (partial tiles)",
+                     got.computed, computed, got.asked, asked));
 }
 
 TEST_CASE("08.10: the score's gradient has score_mod's slope in it") {
