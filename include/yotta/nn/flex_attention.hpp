@@ -1,6 +1,6 @@
 // Flex attention: blockwise attention, for any mask and any change of the scores.
 //
-//     S  = Q K' / sqrt(d)                            score_mod and the mask are ordinary functions,
+//     S  = Q K^T / sqrt(d)                           score_mod and the mask are ordinary functions,
 //     S' = score_mod(S, b, h, q, kv)                 taken as template arguments: the compiler
 //     S" = S' where mask(b, h, q, kv), else -inf     puts them into the loop over a tile
 //     O  = softmax(S") V
@@ -13,7 +13,7 @@
 // The loops are those of lesson 07, flash_forward and flash_backward. What is added here is what
 // they are told: the runs of keys of a row of tiles, which of these are whole, and score_mod.
 //
-// Backward: P and dS" = P (dO V' - D) are made as in lesson 07. Then
+// Backward: P and dS" = P (dO V^T - D) are made as in lesson 07. Then
 //     dS = dS" * the derivative of score_mod at S
 // The derivative comes from calling score_mod with a Dual (device/dual_numbers.hpp), which also
 // gives the derivative by each captured number that it has read: its gradient gets dS" times that.
