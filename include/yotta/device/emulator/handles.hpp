@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace yotta {
 
@@ -29,23 +30,27 @@ class Handles {
   T* add(std::unique_ptr<T> made) {
     T* const handle = made.release();
     living_.insert(handle);
+    in_order_.push_back(handle);
     return handle;
   }
   // False if it was not living.
   bool destroy(T* handle) {
     if (living_.erase(handle) == 0) return false;
+    std::erase(in_order_, handle);
     dead_.emplace_back(handle);
     if (dead_.size() > most_dead) dead_.pop_front();
     return true;
   }
   bool living(T* handle) const { return living_.count(handle) > 0; }
   bool empty() const { return living_.empty(); }
-  auto begin() const { return living_.begin(); }
-  auto end() const { return living_.end(); }
+  // In the order in which they were made: addresses differ from run to run.
+  auto begin() const { return in_order_.begin(); }
+  auto end() const { return in_order_.end(); }
 
  private:
   static constexpr size_t most_dead = 64;
   std::set<T*> living_;
+  std::vector<T*> in_order_;
   std::deque<std::unique_ptr<T>> dead_;
 };
 

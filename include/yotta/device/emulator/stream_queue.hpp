@@ -123,7 +123,7 @@ class StreamQueue {
 
   // False: no stream has been created, and nothing is to be done in order.
   bool in_use() const { return in_use_; }
-  void seed(uint64_t value) { seed_ = value; }
+  void seed(uint64_t value) { seed_ = value, steps_ = 0; }
 
   cudaStream_t create(bool blocking);
   cudaError_t destroy(cudaStream_t stream);
