@@ -74,4 +74,11 @@ inline int write_json(const std::string& name, const Json& report) {
   return 1;
 }
 
+// What a benchmark ends with: 0 if its results are right and the report, if a file is asked for, is
+// written.
+inline int end_with(bool right, const std::string& json, const Json& report) {
+  const int written = json.empty() ? 0 : write_json(json, report);
+  return right ? written : 1;
+}
+
 }  // namespace yotta::bench

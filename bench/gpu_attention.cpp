@@ -154,14 +154,12 @@ int run(const Options& options) {
   add_decoding(options.seconds, decoding);
   print_aim(rows);
   if (!right) fmt::print(stderr, "a kernel differs by more than 3%\n");
-  int result = right ? 0 : 1;
-  if (!options.json.empty())
-    result |= bench::write_json(options.json, {{"benchmark", "gpu_attention"},
-                                               {"gpu", gpu},
-                                               {"torch", torch.about()},
-                                               {"rows", rows},
-                                               {"decoding", decoding}});
-  return result;
+  return bench::end_with(right, options.json,
+                         {{"benchmark", "gpu_attention"},
+                          {"gpu", gpu},
+                          {"torch", torch.about()},
+                          {"rows", rows},
+                          {"decoding", decoding}});
 }
 
 #else

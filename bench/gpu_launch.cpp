@@ -80,11 +80,8 @@ int run(const Options& options) {
   const bool right = add_overlap(options, rows);
   fmt::print("{}\n\n{}", gpu, rows.text());
   if (!right) fmt::print(stderr, "overlapped pieces have other values than pieces in turn\n");
-  int result = right ? 0 : 1;
-  if (!options.json.empty())
-    result |= bench::write_json(options.json,
-                                {{"benchmark", "gpu_launch"}, {"gpu", gpu}, {"rows", rows.json()}});
-  return result;
+  return bench::end_with(right, options.json,
+                         {{"benchmark", "gpu_launch"}, {"gpu", gpu}, {"rows", rows.json()}});
 }
 
 #else

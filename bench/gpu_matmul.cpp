@@ -93,11 +93,8 @@ int run(const Options& options) {
     if (!options.sizes.empty()) print_aim(type, rows);
   }
   if (!right) fmt::print(stderr, "a kernel differs from cuBLAS by more than 1e-4\n");
-  int result = right ? 0 : 1;
-  if (!options.json.empty())
-    result |= bench::write_json(options.json,
-                                {{"benchmark", "gpu_matmul"}, {"gpu", gpu}, {"rows", rows}});
-  return result;
+  return bench::end_with(right, options.json,
+                         {{"benchmark", "gpu_matmul"}, {"gpu", gpu}, {"rows", rows}});
 }
 
 #else

@@ -7,6 +7,7 @@
 
 #include "yotta/core/random.hpp"
 #include "yotta/device/capture.hpp"
+#include "yotta/device/fusion_codegen.hpp"
 
 namespace yotta_test {
 
@@ -73,6 +74,18 @@ inline void check_close(const Tensor& a, const Tensor& b, double tolerance = 2e-
   }
   CHECK(numbers);
   CHECK(worst <= tolerance);
+}
+
+// Three of them in one launch, as CUDA.
+inline std::string cuda_of_examples(yotta::DType dtype) {
+  const Tensor x = uniform("x", {5, 300}, dtype), b = uniform("b", {300}, dtype);
+  const yotta::Graph graph = yotta::capture_list(
+      [](const std::vector<Array>& in) {
+        return std::vector<Array>{bias_gelu_dropout_residual(in[0], in[1], in[0]),
+                                  layernorm(in[0], in[1], in[1]), masked_softmax(in[0])};
+      },
+      {x, b});
+  return print_cuda(graph, foreach (graph, kernels(graph, fuse(graph)))[0]);
 }
 
 }  // namespace yotta_test

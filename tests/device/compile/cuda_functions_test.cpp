@@ -134,15 +134,8 @@ TEST_CASE("nvcc takes the generated CUDA, in f32 and f64" * doctest::test_suite(
     YOTTA_NOT_RUN("nvcc is not installed (it comes with the CUDA Toolkit)");
   const TemporaryFolder folder;
   for (const DType dtype : {DType::f32, DType::f64}) {
-    const Tensor x = uniform("x", {5, 300}, dtype), b = uniform("b", {300}, dtype);
-    const Graph graph = capture_list(
-        [](const std::vector<Array>& in) {
-          return std::vector<Array>{bias_gelu_dropout_residual(in[0], in[1], in[0]),
-                                    layernorm(in[0], in[1], in[1]), masked_softmax(in[0])};
-        },
-        {x, b});
     const std::string file = folder / "generated.cu";
-    write_file(file, print_cuda(graph, foreach (graph, kernels(graph, fuse(graph)))[0]));
+    write_file(file, cuda_of_examples(dtype));
     CHECK(std::system((nvcc + " -arch=sm_90 -cubin -o /dev/null " + file).c_str()) == 0);
   }
 }

@@ -11,14 +11,7 @@ using namespace yotta_test;
 TEST_CASE("NVRTC takes the generated CUDA, in f32 and f64, for A100 and H100") {
   if (!why_no_nvrtc().empty()) YOTTA_NOT_RUN(why_no_nvrtc());
   for (const DType dtype : {DType::f32, DType::f64}) {
-    const Tensor x = uniform("x", {5, 300}, dtype), b = uniform("b", {300}, dtype);
-    const Graph graph = capture_list(
-        [](const std::vector<Array>& in) {
-          return std::vector<Array>{bias_gelu_dropout_residual(in[0], in[1], in[0]),
-                                    layernorm(in[0], in[1], in[1]), masked_softmax(in[0])};
-        },
-        {x, b});
-    const std::string source = print_cuda(graph, foreach (graph, kernels(graph, fuse(graph)))[0]);
+    const std::string source = cuda_of_examples(dtype);
     for (const char* target : {"sm_80", "sm_90"}) {
       const std::string cubin = compile_cuda(source, target);
       CHECK(cubin.substr(1, 3) == "ELF");
