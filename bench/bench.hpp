@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/random.hpp"
 

@@ -20,9 +20,9 @@
 #include <array>
 #include <memory>
 
-#include "../course/shared/console.hpp"
+#include "../course/options/console.hpp"
 #include "bench.hpp"
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/cpu/measure.hpp"

@@ -31,9 +31,9 @@
 #include <string>
 #include <vector>
 
-#include "../course/shared/console.hpp"
+#include "../course/options/console.hpp"
 #include "bench.hpp"
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 #include "yotta/comm/nccl/nccl.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"

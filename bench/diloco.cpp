@@ -1,5 +1,5 @@
 // DDP and DiLoCo over a slow network: the seconds of a training step of each, and how many times
-// faster DiLoCo is. The ranks are processes over TCP, and what they send is slowed down in
+// faster DiLoCo is. The ranks are processes, and what they send is slowed down in
 // software.
 //
 //     ./yotta bench diloco                                           20 Mbit/s, two processes
@@ -12,10 +12,10 @@
 #include <numeric>
 
 #include "bench.hpp"
-#include "course/shared/comm_choice.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/options.hpp"
-#include "course/shared/training.hpp"
+#include "course/options/comm_choice.hpp"
+#include "course/options/console.hpp"
+#include "course/options/options.hpp"
+#include "course/training/training.hpp"
 
 namespace {
 
@@ -94,8 +94,8 @@ int main(int argc, char** argv) {
   options.add("--batch", plan.batch, "sequences in a step, of all ranks (B)", at_least(1));
   CommChoice comm;
   comm.add_option(options);
-  std::vector<std::string> words(argv, argv + argc);  // over TCP unless the command line says else
-  for (const auto& [name, value] : {std::pair{"--comm", "tcp"}, {"--link", "20Mbit/s"}})
+  std::vector<std::string> words(argv, argv + argc);  // processes unless it says else
+  for (const auto& [name, value] : {std::pair{"--comm", "processes"}, {"--link", "20Mbit/s"}})
     if (!is_given(words, name)) words.insert(words.end(), {name, value});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

@@ -6,9 +6,9 @@
 #include <fmt/core.h>
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/diloco_runs.hpp"
-#include "course/shared/options.hpp"
+#include "course/options/console.hpp"
+#include "course/options/options.hpp"
+#include "course/pictures/diloco_runs.hpp"
 #include "yotta/model/text.hpp"
 
 namespace {

@@ -13,10 +13,10 @@
 #include <cmath>
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/diloco_options.hpp"
-#include "course/shared/options.hpp"
-#include "course/shared/training.hpp"
+#include "course/options/console.hpp"
+#include "course/options/options.hpp"
+#include "course/training/diloco_options.hpp"
+#include "course/training/training.hpp"
 #include "yotta/model/text.hpp"
 
 namespace {

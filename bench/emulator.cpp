@@ -6,8 +6,8 @@
 #include <ctime>
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/usage.hpp"
+#include "course/options/console.hpp"
+#include "course/options/usage.hpp"
 #include "emulator.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/roofline_matmul.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "../course/shared/console.hpp"
+#include "../course/options/console.hpp"
 #include "attention_options.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/nn/flex_attention.hpp"

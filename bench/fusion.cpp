@@ -25,7 +25,7 @@
 #include <filesystem>
 #include <map>
 
-#include "../course/shared/console.hpp"
+#include "../course/options/console.hpp"
 #include "bench.hpp"
 #include "yotta/core/compare.hpp"
 #include "yotta/core/cpu/measure.hpp"

@@ -13,7 +13,7 @@
 #include <cmath>
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "gpu_program.hpp"
 #include "torch_peer.hpp"
 #include "yotta/core/cpu/measure.hpp"
@@ -79,7 +79,7 @@ bool add_setting(const bench::AttentionSetting& setting, double seconds, bench::
   const double cudnn[] = {cudnn_tflops(torch, setting, false, seconds),
                           cudnn_tflops(torch, setting, true, seconds)};
   const std::vector<bench::GpuAttention> all = bench::measure_gpu_attention(
-      setting, [&](const auto& body) { return shortest_seconds(seconds, body); });
+      setting, [&](const auto& batch) { return shortest_of_batches(seconds, batch); });
   console::Table table(
       {fmt::format("T {}, d {}{}", setting.T, setting.d, setting.causal ? ", causal" : ""),
        "TFLOP/s", "times cuBLAS", "times cuDNN", "difference"});
@@ -114,7 +114,7 @@ void add_decoding(double seconds, bench::Json& rows) {
        {bench::DecodingSetting{1, 65536, 32, 8}, {1, 65536, 32, 32}, {16, 8192, 32, 8}}) {
     const std::vector<bench::GpuDecoding> all = bench::measure_gpu_decoding(
         {sequences, keys, H, Hkv},
-        [&](const auto& body) { return shortest_seconds(seconds, body); });
+        [&](const auto& batch) { return shortest_of_batches(seconds, batch); });
     for (const bench::GpuDecoding& row : all) {
       table.row({row.name, fmt::format("{} x {}", sequences, keys), fmt::format("{}/{}", H, Hkv),
                  fmt::format("{}", row.splits), fmt::format("{:.0f}", row.gigabytes_a_second)});

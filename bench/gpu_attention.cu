@@ -48,9 +48,9 @@ void attention_of_cublas(const Cublas& cublas, const AttentionArrays<bfloat16>& 
 // One setting's numbers on the device, in bf16 and in f32, and what is measured of them.
 class Measurement {
  public:
-  Measurement(const AttentionShape& shape, const Shortest& shortest_seconds)
+  Measurement(const AttentionShape& shape, const ShortestOfBatches& shortest)
       : shape_(shape),
-        shortest_seconds_(shortest_seconds),
+        shortest_(shortest),
         q_(numbers("q")),
         k_(numbers("k")),
         v_(numbers("v")),
@@ -79,10 +79,7 @@ class Measurement {
 
   // `products` of 2 T^2 d FLOPs a head: forward 2, backward 5.
   double tflops(int products, const std::function<void()>& run) const {
-    const double seconds = shortest_seconds_([&] {
-      run();
-      check_cuda(cudaDeviceSynchronize());
-    });
+    const double seconds = shortest_([&](int calls) { return seconds_by_events(calls, run); });
     const double rows = static_cast<double>(shape_.query_rows());
     return products * 2 * rows * shape_.Tk * shape_.d / (shape_.causal ? 2 : 1) / seconds * 1e-12;
   }
@@ -144,7 +141,7 @@ class Measurement {
   }
 
   AttentionShape shape_;
-  const Shortest& shortest_seconds_;
+  const ShortestOfBatches& shortest_;
   DeviceArray<bfloat16> q_, k_, v_, dout_, o_;
   DeviceArray<float> L_;
   std::vector<bfloat16> expected_;
@@ -156,7 +153,7 @@ class Measurement {
 std::string gpu_name() { return first_gpu(); }
 
 std::vector<GpuAttention> measure_gpu_attention(const AttentionSetting& setting,
-                                                const Shortest& shortest_seconds) {
+                                                const ShortestOfBatches& shortest) {
   const int H = setting.heads();
   return Measurement({.B = setting.sequences(),
                       .Tq = setting.T,
@@ -165,12 +162,12 @@ std::vector<GpuAttention> measure_gpu_attention(const AttentionSetting& setting,
                       .Hkv = H,
                       .d = setting.d,
                       .causal = setting.causal},
-                     shortest_seconds)
+                     shortest)
       .all();
 }
 
 std::vector<GpuDecoding> measure_gpu_decoding(const DecodingSetting& setting,
-                                              const Shortest& shortest_seconds) {
+                                              const ShortestOfBatches& shortest) {
   using T = FlashWarps<128, 16, 64, 16>;
   const AttentionShape shape = {.B = setting.sequences,
                                 .Tq = 1,
@@ -192,10 +189,7 @@ std::vector<GpuDecoding> measure_gpu_decoding(const DecodingSetting& setting,
   const AttentionArrays<bfloat16> x = {q.data(), k.data(), v.data(), o.data(), L.data()};
   std::vector<GpuDecoding> all;
   const auto add = [&](const char* name, int splits, const std::function<void()>& run) {
-    const double seconds = shortest_seconds([&] {
-      run();
-      check_cuda(cudaDeviceSynchronize());
-    });
+    const double seconds = shortest([&](int calls) { return seconds_by_events(calls, run); });
     all.push_back({name, splits, static_cast<double>(cache_bytes(shape)) / seconds * 1e-9});
   };
   const auto decode = [&](int splits) {

@@ -1,9 +1,10 @@
 // The CUDA ladder of attention against cuBLAS, measured; in builds with nvcc (gpu_attention.cu).
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "gpu_program.hpp"
 
 namespace yotta::bench {
 
@@ -35,19 +36,12 @@ struct GpuDecoding {
   double gigabytes_a_second = 0;  // of the cache
 };
 
-// The GPU's name; empty if there is none.
-std::string gpu_name();
-
-// The shortest time of a body in seconds, as core/cpu/measure.hpp takes it (which nvcc cannot
-// read).
-using Shortest = std::function<double(const std::function<void()>&)>;
-
 // Two matmuls of cuBLAS with a softmax between first, then the ladder, then the backward pass.
 std::vector<GpuAttention> measure_gpu_attention(const AttentionSetting& setting,
-                                                const Shortest& shortest_seconds);
+                                                const ShortestOfBatches& shortest);
 
 // A block for each query head, one for each group, and the group's keys split over blocks.
 std::vector<GpuDecoding> measure_gpu_decoding(const DecodingSetting& setting,
-                                              const Shortest& shortest_seconds);
+                                              const ShortestOfBatches& shortest);
 
 }  // namespace yotta::bench

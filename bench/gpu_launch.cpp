@@ -7,7 +7,7 @@
 #include "gpu_launch.hpp"
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "gpu_program.hpp"
 #include "yotta/machine/launch_overhead.hpp"
 

@@ -1,7 +1,9 @@
 // What a host and the way to its GPU cost, measured; in builds with nvcc (gpu_launch.cu).
 #pragma once
 
-#include <string>
+#include <cstddef>
+
+#include "gpu_program.hpp"
 
 namespace yotta::bench {
 
@@ -30,8 +32,5 @@ struct GpuOverlap {
   bool same = false;  // whether both ways have the same values
 };
 GpuOverlap measure_gpu_overlap(int pieces, int numbers, int rounds);
-
-// The GPU's name; empty if there is none.
-std::string gpu_name();
 
 }  // namespace yotta::bench

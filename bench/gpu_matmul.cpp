@@ -1,12 +1,13 @@
 // The CUDA matmul ladders against cuBLAS, side by side in one run: fp32 on the FMA lanes, and bf16
 // with sums in f32 on tensor cores.
 //
-// Each row is one kernel on one size: its shortest try after a warm-up, and how far its result is
-// from cuBLAS's. Then cuBLAS on several kinds of data, beside lesson 06's model of an A100.
-// Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
+// Each row is one kernel on one size: its shortest batch of calls between two events, after a
+// warm-up, and how far its result is from cuBLAS's. Before the bf16 ladder stands its roof: tensor
+// cores that do nothing but mma.sync. Then cuBLAS on several kinds of data, beside lesson 06's
+// model of an A100. Without a GPU, or built without nvcc, it says so and ends with 77, "not run".
 #include "gpu_matmul.hpp"
 #include "bench.hpp"
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "gpu_program.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/toggle_power.hpp"
@@ -28,7 +29,7 @@ struct Options {
 bool add_size(const std::string& type, int size, double seconds, bench::Json& rows) {
   const auto ladder = type == "fp32" ? bench::Ladder::fp32 : bench::Ladder::bf16;
   const std::vector<bench::GpuMatmul> all = bench::measure_gpu_matmul(
-      ladder, size, [&](const auto& body) { return shortest_seconds(seconds, body); });
+      ladder, size, [&](const auto& batch) { return shortest_of_batches(seconds, batch); });
   console::Table table({fmt::format("{} {}^3", type, size), "TFLOP/s", "of cuBLAS", "difference"});
   bool right = true;
   for (const bench::GpuMatmul& row : all) {
@@ -55,6 +56,13 @@ void print_aim(const std::string& type, const bench::Json& rows) {
   fmt::print("{} {}^3: {} reaches {:.1f}% of cuBLAS; the aim is {:.0f}%: {}\n\n", type,
              last["size"].get<int>(), last["kernel"].get<std::string>(), 100 * reached, 100 * aim,
              reached >= aim ? "reached" : "not reached");
+}
+
+void add_mma_peak(double seconds, bench::Json& rows) {
+  const double tflops = bench::measure_mma_peak(
+      [&](const auto& batch) { return shortest_of_batches(seconds, batch); });
+  fmt::print("tensor cores, mma.sync on registers alone: {:.1f} TFLOP/s\n\n", tflops);
+  rows.push_back({{"type", "peak"}, {"kernel", "mma.sync alone"}, {"tflops", tflops}});
 }
 
 // Prints what cuBLAS makes of each kind of data; the first are zeros.
@@ -88,6 +96,7 @@ int run(const Options& options) {
       if (!options.sizes.empty()) add_data(options.sizes.back(), options.seconds, rows);
       continue;
     }
+    if (type == "bf16") add_mma_peak(options.seconds, rows);
     for (const int size : options.sizes)
       right = add_size(type, size, options.seconds, rows) && right;
     if (!options.sizes.empty()) print_aim(type, rows);

@@ -2,6 +2,7 @@
 
 #include "gpu_tools.hpp"
 #include "yotta/device/matmul_rungs.hpp"
+#include "yotta/device/mma_fragments.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
 #include "yotta/machine/toggle_power.hpp"
 
@@ -23,15 +24,12 @@ void multiply(const Cublas& cublas, const bfloat16* a, const bfloat16* b, float*
 
 // cuBLAS and every rung of a ladder on matrices of T.
 template <class T, class Rungs>
-std::vector<GpuMatmul> measure(const Rungs& rungs, int size, const Shortest& shortest_seconds) {
+std::vector<GpuMatmul> measure(const Rungs& rungs, int size, const ShortestOfBatches& shortest) {
   const size_t count = static_cast<size_t>(size) * static_cast<size_t>(size);
   const DeviceArray<T> a(random_numbers<T>(count, "a")), b(random_numbers<T>(count, "b"));
   DeviceArray<float> c(count);
   const auto tflops = [&](auto run) {
-    const double best = shortest_seconds([&] {
-      run();
-      check_cuda(cudaDeviceSynchronize());
-    });
+    const double best = shortest([&](int calls) { return seconds_by_events(calls, run); });
     return matmul_flops(size, size, size) / best * 1e-12;
   };
   const Cublas cublas;
@@ -53,12 +51,23 @@ template <class Body>
 double mean_seconds(double least, const Body& body) {
   double passed = 0;
   int calls = 0;
-  while (passed < least)
-    passed += seconds_of([&] {
-      for (int i = 0; i < 20; ++i, ++calls) body();
-      check_cuda(cudaDeviceSynchronize());
-    });
+  for (; passed < least; calls += 20) passed += seconds_by_events(20, body);
   return passed / calls;
+}
+
+// Each warp multiplies again and again into 8 sums that do not wait for each other. What it stores,
+// if a sum were 1, keeps the compiler from leaving all of it out.
+constexpr int mma_rounds = 4096, mma_sums = 8;
+__global__ void __launch_bounds__(256) mma_alone(float* out, uint32_t bits) {
+  const uint32_t a[4] = {bits, bits, bits, bits}, b[2] = {bits, bits};
+  float sums[mma_sums][4] = {};
+  for (int round = 0; round < mma_rounds; ++round) {
+    YOTTA_UNROLL
+    for (int i = 0; i < mma_sums; ++i) mma_m16n8k16_bf16(sums[i], a, b, sums[i]);
+  }
+  float all = 0;
+  for (int i = 0; i < mma_sums; ++i) all += sums[i][0] + sums[i][1] + sums[i][2] + sums[i][3];
+  if (all == 1) *out = all;
 }
 
 }  // namespace
@@ -66,10 +75,21 @@ double mean_seconds(double least, const Body& body) {
 std::string gpu_name() { return first_gpu(); }
 
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
-                                          const Shortest& shortest_seconds) {
-  if (ladder == Ladder::fp32) return measure<float>(matmul_rungs, size, shortest_seconds);
+                                          const ShortestOfBatches& shortest) {
+  if (ladder == Ladder::fp32) return measure<float>(matmul_rungs, size, shortest);
   using Large = Tiles<128, 256, 32, 64, 64>;
-  return measure<bfloat16>(tensor_core_rungs<Large, 4>, size, shortest_seconds);
+  return measure<bfloat16>(tensor_core_rungs<Large, 4>, size, shortest);
+}
+
+double measure_mma_peak(const ShortestOfBatches& shortest) {
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, 0));
+  const int blocks = 4 * properties.multiProcessorCount, warps = 8;
+  DeviceArray<float> out(1);
+  const auto run = [&] { launch(mma_alone, blocks, 32 * warps, 0, nullptr, out.data(), 0u); };
+  const double seconds = shortest([&](int calls) { return seconds_by_events(calls, run); });
+  const double products = double{mma_rounds} * mma_sums * warps * blocks;
+  return products * static_cast<double>(mma_flops<M16N8K16>()) / seconds * 1e-12;
 }
 
 std::vector<GpuMatmul> measure_gpu_data(int size, double seconds) {

@@ -2,9 +2,10 @@
 // builds with nvcc (gpu_matmul.cu).
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "gpu_program.hpp"
 
 namespace yotta::bench {
 
@@ -12,23 +13,19 @@ namespace yotta::bench {
 struct GpuMatmul {
   std::string name;
   int size = 0;           // m = n = k
-  double tflops = 0;      // of the shortest try
+  double tflops = 0;      // of the shortest batch of calls
   double difference = 0;  // from cuBLAS's result, the largest, relative to the largest number
 };
-
-// The GPU's name; empty if there is none.
-std::string gpu_name();
-
-// The shortest time of a body in seconds, as core/cpu/measure.hpp takes it (which nvcc cannot
-// read).
-using Shortest = std::function<double(const std::function<void()>&)>;
 
 // fp32 on the FMA lanes, or bf16 with sums in f32 on tensor cores.
 enum class Ladder { fp32, bf16 };
 
 // cuBLAS first, then every rung.
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
-                                          const Shortest& shortest_seconds);
+                                          const ShortestOfBatches& shortest);
+
+// TFLOP/s of tensor cores that do nothing but mma.sync on registers: the roof of the bf16 ladder.
+double measure_mma_peak(const ShortestOfBatches& shortest);
 
 // cuBLAS on bf16 matrices of zeros, of random numbers, ... (machine/toggle_power.hpp): the mean
 // over so many seconds each, since a GPU lowers its clock after it has drawn power for a while.

@@ -1,7 +1,10 @@
-// How a benchmark of a GPU ends where there is none.
+// What the benchmarks of a GPU share: its name, how they end where there is none, and a clock.
 #pragma once
 
 #include <fmt/core.h>
+
+#include <functional>
+#include <string>
 
 namespace yotta::bench {
 
@@ -13,5 +16,12 @@ inline int not_run(const char* why) {
 
 inline constexpr const char* no_nvcc =
     "this was built without nvcc; cmake --preset cuda builds it with";
+
+// The GPU's name; empty if there is none.
+std::string gpu_name();
+
+// The shortest time of a call in seconds, in batches that a function times, as core/cpu/measure.hpp
+// takes it (which nvcc cannot read).
+using ShortestOfBatches = std::function<double(const std::function<double(int calls)>&)>;
 
 }  // namespace yotta::bench

@@ -47,6 +47,27 @@ double seconds_of(const Body& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Seconds of the GPU that so many calls of run() take, one after the other in the default stream,
+// between two events. The host waits once, at the end.
+template <class Run>
+double seconds_by_events(int calls, const Run& run) {
+  struct Event {
+    cudaEvent_t made = nullptr;
+    Event() { check_cuda(cudaEventCreate(&made)); }
+    ~Event() { cudaEventDestroy(made); }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+  };
+  const Event begin, end;
+  check_cuda(cudaEventRecord(begin.made, nullptr));
+  for (int i = 0; i < calls; ++i) run();
+  check_cuda(cudaEventRecord(end.made, nullptr));
+  check_cuda(cudaEventSynchronize(end.made));
+  float milliseconds = 0;
+  check_cuda(cudaEventElapsedTime(&milliseconds, begin.made, end.made));
+  return milliseconds * 1e-3;
+}
+
 // Numbers from -0.5 to 0.5, times `scale`.
 template <class T>
 std::vector<T> random_numbers(size_t count, const char* name, double scale = 1) {

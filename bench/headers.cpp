@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "bench.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/options.hpp"
+#include "course/options/console.hpp"
+#include "course/options/options.hpp"
 #include "yotta/parallel/hogwild.hpp"
 
 namespace {

@@ -24,9 +24,9 @@
 #include <thread>
 #include <vector>
 
-#include "../course/shared/console.hpp"
+#include "../course/options/console.hpp"
 #include "bench.hpp"
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/matmul.hpp"
 

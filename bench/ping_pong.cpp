@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "bench.hpp"
-#include "course/shared/comm_choice.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/options.hpp"
+#include "course/options/comm_choice.hpp"
+#include "course/options/console.hpp"
+#include "course/options/options.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/cpu/measure.hpp"
 

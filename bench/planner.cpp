@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench.hpp"
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/plan/planner.hpp"
 

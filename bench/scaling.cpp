@@ -22,7 +22,7 @@
 //     64 --json forecast.json ./yotta bench scaling --course course --parts none --forecast
 //     forecast.json --held-out 2.56e12 3 64 --json held_out.json
 #include "scaling.hpp"
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -30,8 +30,8 @@
 #include <functional>
 #include <mutex>
 
-#include "course/shared/console.hpp"
-#include "course/shared/scaling_results.hpp"
+#include "course/options/console.hpp"
+#include "course/pictures/scaling_results.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/parallel/gradient_noise.hpp"

@@ -4,27 +4,13 @@
 # the build of who says find_package; there it is compiled only if something links it.
 #
 # It comes in parts, so that a small program waits for little: yotta::compiled_comm has the units
-# compiled/comm.cpp and compiled/comm_*.cpp, and links the parts that it needs. yotta::compiled is
+# compiled/comm_*.cpp, and links the parts that it needs. yotta::compiled is
 # all of them.
 if(TARGET yotta_compiled)
   return()
 endif()
 
-# Each part after those that it needs.
-set(yotta_parts core machine device comm sharding transports nn kernels parallel model tokenizer plan planner)
-set(yotta_needs_core)
-set(yotta_needs_machine core)
-set(yotta_needs_device core)
-set(yotta_needs_comm machine)
-set(yotta_needs_sharding comm)
-set(yotta_needs_transports comm)
-set(yotta_needs_nn core)
-set(yotta_needs_kernels nn device)
-set(yotta_needs_parallel comm nn)
-set(yotta_needs_model parallel)
-set(yotta_needs_tokenizer model)
-set(yotta_needs_plan machine)  # what reads timelines alone
-set(yotta_needs_planner plan model)
+include(${CMAKE_CURRENT_LIST_DIR}/parts.cmake)
 
 file(GLOB yotta_compiled_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/compiled/*.cpp)
 if(NOT TARGET nlohmann_json::nlohmann_json)
@@ -66,7 +52,7 @@ foreach(part ${yotta_parts})
   set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   foreach(source ${sources})
     get_filename_component(unit ${source} NAME_WE)
-    if(unit MATCHES "^(core|comm_data|device_fusion|kernels|nn|nn_.*)$")  # these compute much
+    if(unit MATCHES "^(core|ranks_data|device_fusion|kernels|nn|nn_.*|planner)$")  # much to compute
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>
                                                        SKIP_PRECOMPILE_HEADERS ON)
     endif()
@@ -77,10 +63,6 @@ endforeach()
 list(REMOVE_ITEM yotta_compiled_sources ${yotta_placed})
 if(yotta_compiled_sources)
   message(FATAL_ERROR "${yotta_compiled_sources} belongs to no part of yotta::compiled: name its part in yotta_parts")
-endif()
-
-if(YOTTA_ZMQ)
-  set_property(SOURCE ${CMAKE_CURRENT_LIST_DIR}/compiled/transports.cpp APPEND PROPERTY COMPILE_DEFINITIONS YOTTA_HAVE_ZMQ)
 endif()
 
 # What reading a model's tokenizer.json needs beside: the code says so where it is missing.

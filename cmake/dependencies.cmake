@@ -25,10 +25,6 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json QUIET)
 
-# ZeroMQ moves the bytes of ranks over TCP (include/yotta/comm/tcp); without it they say what to
-# install.
-include(${CMAKE_CURRENT_LIST_DIR}/zeromq.cmake)
-
 if(YOTTA_DEVELOP)
   yotta_dependency(doctest doctest-dev doctest/doctest v2.4.11)
   yotta_dependency(nlohmann_json nlohmann-json3-dev nlohmann/json v3.11.2)

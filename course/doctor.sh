@@ -114,9 +114,10 @@ machine_state() {
 }
 
 all_packages() {
-  echo "g++ cmake ninja-build libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev doctest-dev libzmq3-dev cppzmq-dev
+  echo "g++ cmake ninja-build libboost-context-dev libfmt-dev libcli11-dev nlohmann-json3-dev doctest-dev
     openmpi-bin libopenmpi-dev mpich libmpich-dev libopenblas-dev clang-19 clang-tools-19 libclang-rt-19-dev clang-format-14
-    libpcre2-dev libutf8proc-dev bubblewrap pandoc doxygen unzip ccache"
+    libpcre2-dev libutf8proc-dev bubblewrap doxygen unzip ccache mkdocs mkdocs-material katex nodejs universal-ctags lld-19 wasi-libc libc++-19-dev-wasm32
+    libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32 chromium chromium-driver python3-selenium"
 }
 
 print_packages() {
@@ -139,14 +140,15 @@ every_state() {
   library CLI11 CLI/CLI.hpp libcli11-dev
   library nlohmann-json nlohmann/json.hpp nlohmann-json3-dev
   library doctest doctest/doctest.h doctest-dev
-  feature tcp "ranks that are processes: --comm tcp" "libzmq3-dev cppzmq-dev" packages libzmq3-dev cppzmq-dev
   feature mpi "ranks under MPI: --comm mpi" "openmpi-bin libopenmpi-dev" commands mpirun mpicxx
   feature notebooks "cells of the C++ notebooks: ./yotta notebook" "clang-19 clang-tools-19" commands clang++-19 clang-repl-19
   feature tokenizers "tokens of models from elsewhere: train --load" "libpcre2-dev libutf8proc-dev" headers pcre2.h utf8proc.h
   feature openblas "what the matmul's benchmark measures against" libopenblas-dev packages libopenblas-dev
   sandbox_state
-  feature slides "./yotta slides" pandoc commands pandoc
   feature docs "the API reference: ./yotta docs" doxygen commands doxygen
+  feature book "the course in a browser: ./yotta book" "mkdocs mkdocs-material katex nodejs universal-ctags" packages mkdocs mkdocs-material katex nodejs universal-ctags
+  feature figures "figures of the book that move" "clang-19 lld-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32" \
+    packages clang-19 lld-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32
   feature ccache "builds again in seconds" ccache commands ccache
   gpu_state
 }

@@ -180,6 +180,7 @@ using Doors = std::map<std::string, std::string>;
 const Doors doors = {
     {"core/system/build.hpp", "YOTTA_FORM, and words that differ between compilers"},
     {"core/system/accelerator.hpp", "a body's launch on Device::cuda, a word of its functions"},
+    {"core/system/kernel_batch.hpp", "layers that a GPU runs by one launch"},
     {"core/cpu/thread_pool.hpp", "parallel_for and matmul call helper threads in"},
     {"core/cpu/matmul_packing.hpp", "matmul packs blocks of A and B"},
     {"core/cpu/matmul_rounds.hpp", "matmul hands out its tasks"},
@@ -192,6 +193,7 @@ const Doors doors = {
     {"device/emulator/stream_words.hpp", "streams, events, cudaMemcpyAsync"},
     {"device/emulator/graph_words.hpp", "cudaGraphLaunch"},
     {"device/emulator/mma_arithmetic.hpp", "the shapes and registers of mma instructions"},
+    {"device/unchanged/half_types.hpp", "CUDA's 16-bit floats and their arithmetic"},
     {"device/emulator/compiler_hooks.hpp", "what the compiler calls in checked kernels"},
     {"device/compile/tiles.hpp", "one operation of a graph, run at once"},
     {"device/compile/lanes.hpp", "the text at the top of generated C++"},
@@ -202,8 +204,12 @@ const Doors doors = {
     {"comm/engine/engine_options.hpp", "what RunOptions adds to"},
     {"comm/layouts/torus_shape.hpp", "TorusShape: what TorusRings is told"},
     {"nn/cpu/body.hpp", "run_elementwise, run_rows, add_column_sums, and what bodies call"},
+    {"nn/cpu/step_gate.hpp", "StepNumbers: a step that a device decides on"},
     {"nn/cpu/math.hpp", "exponential and logistic, for bodies"},
+    {"nn/cpu/softmax_rows.hpp", "online_softmax_rows, of all rows of a tile of scores"},
     {"nn/cpu/tile_matmul.hpp", "tile_matmul, for the loops of flash attention"},
+    {"resilience/faults/faults.hpp", "FaultPlan: who dies when in a survivor's run"},
+    {"resilience/snapshots/epoch_log.hpp", "what a survivor keeps, and the log that it shows"},
 };
 
 // A header at the top of a floor, where students read, reaches engine rooms through a door only.
@@ -613,7 +619,7 @@ TEST_CASE("every lesson has its technique on one screen") {
   const std::string good = "// DDP.\n// The same loss.\n#include \"yotta/parallel/ddp.hpp\"\n";
   house.write(path, good);
   CHECK(wrong_screens(house.root()).empty());
-  house.write(path, good + "#include \"course/shared/lesson.hpp\"\n");
+  house.write(path, good + "#include \"course/lesson/lesson.hpp\"\n");
   CHECK(complains(wrong_screens(house.root()), "one_screen.cpp:4: includes what is no header"));
   house.write(path, "// DDP.\nint x;\n");
   CHECK(complains(wrong_screens(house.root()), "does not begin with two lines"));
@@ -662,16 +668,16 @@ TEST_CASE("the book reaches engine rooms through named doors") {
   Sketch house;
   const Doors door = {{"core/system/build.hpp", "YOTTA_FORM"}};
   const std::string build = "#include \"yotta/core/system/build.hpp\"\n";
-  const std::string tcp = "#include \"yotta/comm/tcp/sockets.hpp\"\n";
-  house.write("include/yotta/comm/tcp/sockets.hpp");
-  house.write("include/yotta/comm/tcp/launch.hpp", tcp);  // a room may, and may be no door
-  house.write("include/yotta/comm/impl/work.ipp", tcp);   // and so may bodies
+  const std::string far = "#include \"yotta/comm/far/sockets.hpp\"\n";
+  house.write("include/yotta/comm/far/sockets.hpp");
+  house.write("include/yotta/comm/far/launch.hpp", far);  // a room may, and may be no door
+  house.write("include/yotta/comm/impl/work.ipp", far);   // and so may bodies
   house.write("include/yotta/comm/work.hpp", build + "#include \"yotta/comm/impl/work.ipp\"\n");
   CHECK(walls_passed(house.root(), door).empty());
   SUBCASE("a wall") {
-    house.write("include/yotta/comm/work.hpp", build + tcp);
+    house.write("include/yotta/comm/work.hpp", build + far);
     CHECK(
-        complains(walls_passed(house.root(), door), "work.hpp:2: comm/tcp/sockets.hpp is no door"));
+        complains(walls_passed(house.root(), door), "work.hpp:2: comm/far/sockets.hpp is no door"));
   }
   SUBCASE("a door too many") {
     house.write("include/yotta/comm/work.hpp", "");
@@ -682,18 +688,18 @@ TEST_CASE("the book reaches engine rooms through named doors") {
 TEST_CASE("an engine room includes no other room's insides") {
   check_none(rooms_entered(project));
   Sketch house;
-  house.write("include/yotta/comm/tcp/sockets.hpp",
-              "#include \"yotta/comm/tcp/launch.hpp\"\n#include \"yotta/comm/engine/engine.hpp\"\n"
+  house.write("include/yotta/comm/far/sockets.hpp",
+              "#include \"yotta/comm/far/launch.hpp\"\n#include \"yotta/comm/engine/engine.hpp\"\n"
               "#include \"yotta/comm/work.hpp\"\n");
   CHECK(rooms_entered(house.root()).empty());
-  house.write("include/yotta/comm/mpi/ranks.hpp", "#include \"yotta/comm/tcp/sockets.hpp\"\n");
+  house.write("include/yotta/comm/mpi/ranks.hpp", "#include \"yotta/comm/far/sockets.hpp\"\n");
   CHECK(
-      complains(rooms_entered(house.root()), "ranks.hpp:1: comm/tcp is no room that others share"));
+      complains(rooms_entered(house.root()), "ranks.hpp:1: comm/far is no room that others share"));
   house.write("include/yotta/comm/mpi/ranks.hpp");
-  house.write("include/yotta/comm/impl/work.ipp", "#include \"yotta/comm/tcp/sockets.hpp\"\n");
+  house.write("include/yotta/comm/impl/work.ipp", "#include \"yotta/comm/far/sockets.hpp\"\n");
   CHECK(rooms_entered(house.root()).empty());
-  house.write("include/yotta/comm/mpi/impl/ranks.ipp", "#include \"yotta/comm/tcp/sockets.hpp\"\n");
-  CHECK(complains(rooms_entered(house.root()), "ranks.ipp:1: comm/tcp is no room"));
+  house.write("include/yotta/comm/mpi/impl/ranks.ipp", "#include \"yotta/comm/far/sockets.hpp\"\n");
+  CHECK(complains(rooms_entered(house.root()), "ranks.ipp:1: comm/far is no room"));
 }
 
 TEST_CASE("includes do not run in circles") {
@@ -755,7 +761,7 @@ TEST_CASE("includes are written in the two ways that the checks know") {
               "// to include\n#include <vector>\n#include \"yotta/core/a.hpp\"  // why\n");
   CHECK(odd_includes(house.root()).empty());
   for (const char* line :
-       {"#include <yotta/comm/tcp/sockets.hpp>", "  #include \"yotta/core/a.hpp\"",
+       {"#include <yotta/comm/far/sockets.hpp>", "  #include \"yotta/core/a.hpp\"",
         "# include \"yotta/core/a.hpp\"", "#include \"cpu/a.hpp\""}) {
     house.write("include/yotta/core/fine.hpp", line);
     CHECK(complains(odd_includes(house.root()), "fine.hpp:1: "));
@@ -796,13 +802,13 @@ TEST_CASE("comments have at most 100 columns") {
 TEST_CASE("comments name files that are there") {
   check_none(stale_paths(project));
   Sketch house;
-  house.write("include/yotta/comm/tcp/tcp_ranks.hpp");
+  house.write("include/yotta/comm/far/far_ranks.hpp");
   house.write(
       "include/yotta/nn/linear.hpp",
-      "// nn/linear.hpp, linear.hpp, yotta/comm/tcp/tcp_ranks.hpp, comm/tcp/tcp_ranks.hpp.\n"
+      "// nn/linear.hpp, linear.hpp, yotta/comm/far/far_ranks.hpp, comm/far/far_ranks.hpp.\n"
       "// a.cpp:7 is an example.\nconst char* name = \"no_comment.hpp\";\n");
   house.write("tests/nn/linear_test.cpp", "// linear.hpp, tests/nn/linear_test.cpp\n");
-  house.write("include/yotta/comm/work.hpp", "// on one floor: tcp_ranks.hpp\n");
+  house.write("include/yotta/comm/work.hpp", "// on one floor: far_ranks.hpp\n");
   house.write("cmake/library.cmake", "# include/yotta/comm/work.hpp\n");
   CHECK(stale_paths(house.root()).empty());
   SUBCASE("gone") {
@@ -810,8 +816,8 @@ TEST_CASE("comments name files that are there") {
     CHECK(complains(stale_paths(house.root()), "work.hpp:2: there is no comm/lookout.hpp"));
   }
   SUBCASE("of another floor") {
-    house.write("include/yotta/nn/linear.hpp", "// (tcp_ranks.hpp)\n");
-    CHECK(complains(stale_paths(house.root()), "linear.hpp:1: there is no tcp_ranks.hpp"));
+    house.write("include/yotta/nn/linear.hpp", "// (far_ranks.hpp)\n");
+    CHECK(complains(stale_paths(house.root()), "linear.hpp:1: there is no far_ranks.hpp"));
   }
   SUBCASE("in a script") {
     house.write("cmake/library.cmake", "# lookout.hpp\n");

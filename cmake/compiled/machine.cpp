@@ -1,13 +1,6 @@
-// The bodies of machine/.
-#include "yotta/machine/impl/chip.ipp"
-#include "yotta/machine/impl/clock.ipp"
-#include "yotta/machine/impl/contention.ipp"
+// The bodies of machine/ that explain and draw what a trace holds.
 #include "yotta/machine/impl/critical_path.ipp"
+#include "yotta/machine/pictures/impl/op_profile.ipp"
 #include "yotta/machine/pictures/impl/roofline_picture.ipp"
 #include "yotta/machine/pictures/impl/timeline.ipp"
 #include "yotta/machine/pictures/impl/timeline_file.ipp"
-#include "yotta/machine/impl/port_rates.ipp"
-#include "yotta/machine/impl/ports.ipp"
-#include "yotta/machine/impl/shared_ports.ipp"
-#include "yotta/machine/impl/stragglers.ipp"
-#include "yotta/machine/impl/trace.ipp"

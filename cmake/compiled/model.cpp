@@ -9,7 +9,6 @@
 #include "yotta/model/impl/nearest.ipp"
 #include "yotta/model/impl/pipelined.ipp"
 #include "yotta/model/impl/rank_model.ipp"
-#include "yotta/model/impl/rerouted_model.ipp"
 #include "yotta/model/impl/text.ipp"
 #include "yotta/model/impl/tokenizer.ipp"
 #include "yotta/model/impl/trainer.ipp"

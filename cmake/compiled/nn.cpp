@@ -8,6 +8,7 @@
 #include "yotta/nn/impl/expert_rows.ipp"
 #include "yotta/nn/impl/grad_clip.ipp"
 #include "yotta/nn/impl/initial.ipp"
+#include "yotta/nn/impl/latent_attention.ipp"
 #include "yotta/nn/impl/narrow.ipp"
 #include "yotta/nn/impl/norm.ipp"
 #include "yotta/nn/impl/optimizer.ipp"

@@ -1,7 +1,7 @@
 # What Doxygen reads in place of a header: `//` comments as documentation. The header's first comment
 # stays as it stands, with its pictures; others belong to what follows, or to the member before.
 function plain(text) { # without what Doxygen would take for its own commands
-  gsub(/[\\@]/, "\\\\&", text)
+  gsub(/[\\@#]/, "\\\\&", text)
   gsub(/<[a-z]/, "\\\\&", text)
   return text
 }

@@ -14,10 +14,11 @@ _yotta_options() { "$1/build/release/course/$2" --help 2>/dev/null | grep -o -- 
 _yotta() {
   local word=${COMP_WORDS[COMP_CWORD]} words= root
   root=$(dirname "$(readlink -f "${COMP_WORDS[0]}")")
-  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench check clean collect docs doctor exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
+  if [ "$COMP_CWORD" = 1 ]; then words="autograder bench book check clean collect docs doctor exercise grade handout help hint learn lesson list notebook plan predict reset similarity slides test tour train"; else
     case ${COMP_WORDS[1]} in
     autograder) words="--help --exercises --out --variant --json --visibility" ;;
     bench) words="--help --json $(_yotta_benchmarks "$root" bench)" ;;
+    book) words="--help --build --json" ;;
     check) words="--help --file --json --verbose --lines --asan --variant --no-asan --hint --afresh $(_yotta_tasks "$root" "$word")" ;;
     clean) words="--help" ;;
     collect) words="--help --out --json" ;;
@@ -36,8 +37,8 @@ _yotta() {
     predict) words="--help $(_yotta_lessons "$root" predict)" ;;
     reset) words="--help --yes $(_yotta_exercises "$root" reset)" ;;
     similarity) words="--help --against --exercises --threshold --html --json" ;;
-    slides) words="--help --out --json --markdown $(_yotta_lessons "$root" slides)" ;;
-    test) words="--help --only --long --json release clang asan tsan" ;;
+    slides) words="--help --out --json $(_yotta_lessons "$root" slides)" ;;
+    test) words="--help --only --long --json release gcc asan tsan book" ;;
     tour) words="$(_yotta_options "$root" tour)" ;;
     train) words="$(_yotta_options "$root" train)" ;;
     esac

@@ -1,15 +1,20 @@
 // ./yotta plan: which layout trains a model fastest on a cluster, and why each other one loses.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <optional>
+#include <sstream>
 
+#include "course/options/console.hpp"
+#include "course/options/json_object.hpp"
+#include "course/options/options.hpp"
+#include "course/pictures/planner_picture.hpp"
 #include "course/plan/plan_text.hpp"
 #include "course/plan/request.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/json_object.hpp"
-#include "course/shared/options.hpp"
-#include "course/shared/planner_picture.hpp"
+#include "course/plan/rows_text.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/machine/files/cluster_file.hpp"
 #include "yotta/parallel/gradient_groups.hpp"
@@ -25,12 +30,22 @@ struct Arguments {
   double reserve = 0;
   int confirm = 3, best = 10, losers = 12;
   std::string svg, json, calibrate;
+  std::string stack = "usual", without, rows, layout;
+  int64_t microbatches = 1;
+  int cards = 0;
+  bool fit = false, fp8 = false;
 };
 
+std::vector<std::string> stack_names() {
+  std::vector<std::string> names;
+  for (const Stack& each : known_stacks) names.push_back(each.name);
+  return names;
+}
 void add_request_options(Options& to, Arguments& a) {
   to.heading("What is trained, on what");
   to.add("--model", a.model,
-         "gpt2, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b; or a config.json, ours or "
+         "gpt2, llama3-8b, llama3-70b, llama3-405b, mixtral-8x7b, deepseek-v3; or a config.json, "
+         "ours or "
          "Hugging Face's, or its folder",
          not_empty());
   to.add("--cluster", a.cluster, "a chip and how many, as h100x64; llama3-24k; or a .json file",
@@ -39,14 +54,42 @@ void add_request_options(Options& to, Arguments& a) {
   to.add("--seq", a.sequence, "tokens in a sequence; 0: the model's own, 8192 at most",
          at_least(0));
   to.add("--dtype", a.dtype, "of weights and activations", one_of({"bf16", "f32"}));
+  to.add_flag("--fp8", a.fp8, "products with weights in fp8; all else as --dtype says");
   to.add("--critical-batch", a.critical,
          "tokens from which larger batches no longer help: the batch is at most as large",
          not_empty());
   to.add("--calibrate", a.calibrate,
-         "a log of measured steps (JSON of train, or a table): fits efficiencies and bandwidths",
+         "a log of measured steps (JSON of train, or a table; with the columns model and cluster "
+         "of several): fits efficiencies and bandwidths, and says the error on steps left out",
          called("LOG"));
+  to.add("--cards", a.cards, "network cards that a node's chips share; 0: each chip has its own",
+         in_range(0, 1024));
+  to.add("--stack", a.stack,
+         fmt::format("what the software reaches of its chips: {}; or ideal: kernels as when timed "
+                     "alone, links at their full rate; with --rows also own, that of each source, "
+                     "and others, fitted to all sources but a row's own",
+                     fmt::join(stack_names(), ", ")),
+         not_empty());
+  to.add("--without", a.without,
+         fmt::format("causes that the prediction leaves out, with commas: {}",
+                     fmt::join(cause_names, ", ")),
+         not_empty());
   to.add("--reserve", a.reserve,
          "GB of a chip's memory that stay free, for what no formula counts");
+}
+void add_question_options(Options& to, Arguments& a) {
+  to.heading("In place of a search");
+  to.add("--rows", a.rows,
+         "measured steps (a table as course/data/measured_steps.tsv): predicts each at its own "
+         "layout, and says by how much it is off",
+         called("FILE"));
+  to.add_flag(
+      "--fit", a.fit,
+      "of --rows: fits the five numbers of --stack to them, and says the error on rows that "
+      "were left out");
+  to.add("--layout", a.layout, "one layout, as tp=8,pp=16,dp=2,tp_kind=sp,chunks=2,zero=1",
+         called("AXES"));
+  to.add("--microbatches", a.microbatches, "of --layout: of each data-parallel rank", at_least(1));
 }
 void add_output_options(Options& to, Arguments& a) {
   to.heading("What is shown");
@@ -59,6 +102,48 @@ void add_output_options(Options& to, Arguments& a) {
   to.add("--json", a.json, "write the best and the refused to this file", called("FILE"));
 }
 
+// `cards` network cards for all chips of a node.
+void share_cards(int cards, Cluster& cluster) {
+  if (cards == 0 || cluster.levels.size() < 2) return;
+  const double chips = cluster.levels[0].chips;
+  for (size_t i = 1; i < cluster.levels.size(); ++i) cluster.levels[i].beta *= chips / cards;
+}
+
+Causes causes_of(const std::string& text) {
+  Causes causes;
+  std::istringstream stream(text);
+  for (std::string name; std::getline(stream, name, ',');) causes.push_back(cause_named(name));
+  return causes;
+}
+// Of --stack. `ideal`, `own` and `others` are none.
+const Stack& stack_of(const Arguments& a) {
+  std::vector<std::string> names = stack_names();
+  if (std::find(names.begin(), names.end(), a.stack) != names.end()) return stack_named(a.stack);
+  if (a.rows.empty()) names.push_back("ideal");
+  if (!a.rows.empty() && !a.fit) names.insert(names.end(), {"own", "others"});
+  fail(Where::current(), "--stack {}: there is no stack '{}' {}; known are {}", a.stack, a.stack,
+       a.fit            ? "to be fitted"
+       : a.rows.empty() ? "for a search or a layout"
+                        : "for --rows",
+       fmt::join(names, ", "));
+}
+// What the software reaches of it.
+void reach_stack(const Arguments& a, PlanRequest& request) {
+  if (a.stack == "ideal") return;
+  if (a.stack == "own" || a.stack == "others")
+    fail(Where::current(), "--stack {} is for --rows; a search takes ideal or one of {}", a.stack,
+         fmt::join(stack_names(), ", "));
+  const Stack& stack = stack_of(a);
+  const Causes left_out = causes_of(a.without);
+  request.efficiency = reached_kernels(request.cluster.chip, stack, left_out);
+  request.cluster = reached_cluster(request.cluster, stack, left_out);
+}
+
+void reach(const Arguments& a, PlanRequest& request) {
+  reach_stack(a, request);
+  request.efficiency.fp8 = a.fp8;
+}
+
 PlanRequest request_of(const Arguments& a) {
   PlanRequest request;
   request.config = model_from(a.model);
@@ -66,16 +151,21 @@ PlanRequest request_of(const Arguments& a) {
   request.config.dropout = request.config.attention_dropout = 0;
   request.config.attention = AttentionKind::blockwise;
   request.cluster = cluster_from(a.cluster);
+  share_cards(a.cards, request.cluster);
   request.sequence = a.sequence > 0 ? a.sequence : std::min<int64_t>(8192, request.config.context);
   request.tokens = parse_count("--tokens", a.tokens);
   request.reserve = 1e9 * a.reserve;
   if (!a.critical.empty()) request.critical_batch = parse_count("--critical-batch", a.critical);
+  if (a.fp8 && request.cluster.chip.fp8 == 0)
+    fail(Where::current(), "--fp8: {} has no fp8; h100, h200 and b200 have",
+         request.cluster.chip.name);
   request.check();
   return request;
 }
 
-void calibrate_with(const std::string& log, PlanRequest& request) {
-  const auto measured = measured_steps(log, request);
+void calibrate_with(const Arguments& a, PlanRequest& request) {
+  const auto measured =
+      measured_steps(a.calibrate, request, [&](PlanRequest& of_row) { reach(a, of_row); });
   const Calibration found = calibrate(request.cluster, request.efficiency, measured.steps);
   const size_t count = measured.steps.size();
   fmt::print("Calibrated with {} measured step{}:\n{}\n", count, count == 1 ? "" : "s",
@@ -103,9 +193,12 @@ DescribedStep shortened(const PlanRequest& request, const Layout& layout) {
 // run, and the run.
 std::vector<std::string> confirmed(const Plan& plan, size_t i) {
   const DescribedStep step = shortened(plan.request, plan.best[i].layout);
+  if (step.pp_outermost) return {std::to_string(i + 1), "", "", "", "pp is inside in code"};
   const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
+  DescribedStep alone = step;  // collectives take nothing from kernels on the clock
+  alone.efficiency.interference = 0;
   const StepEstimate searched = estimate_step(plan.request.cluster, step),
-                     formula = estimate_step(seen, step);
+                     formula = estimate_step(seen, alone);
   const DescribedFigures run = run_described(seen, step);
   return {std::to_string(i + 1),
           std::to_string(step.options.microbatches),
@@ -227,6 +320,18 @@ void print_none(const Plan& plan) {
              layout.empty() ? "" : fmt::format(" The smallest: {}\n  {}", layout, why));
 }
 
+// How near to measured runs it is.
+std::string bound_text(const Arguments& a, const Plan& plan) {
+  const std::string measured = measured_kind_text(plan.request);
+  const double mfu = 100 * plan.best[0].estimate.mfu;
+  if (measured.empty())
+    return fmt::format(
+        "No run of this kind is among the measured ones: take {:.0f}% for an upper "
+        "bound.\n",
+        mfu);
+  return measured + (a.stack == "ideal" ? fmt::format("{:.0f}% is an upper bound.\n", mfu) : "");
+}
+
 // Whose kernels the shares of the peak are from.
 void print_kernels(const Cluster& cluster) {
   if (std::string_view(cluster.chip.name) == "h100") return;
@@ -238,15 +343,114 @@ void print_kernels(const Cluster& cluster) {
       100 * h100_kernels.attention_backward);
 }
 
+// Of rows; "usual" was chosen with ours in sight.
+std::vector<RowError> errors_of(const Arguments& a, const std::vector<MeasuredRow>& rows) {
+  const Causes left_out = causes_of(a.without);
+  if (a.stack == "others") return unseen_errors(rows, left_out);
+  return row_errors(rows, a.stack == "own" ? nullptr : &stack_of(a), left_out);
+}
+const char* about_errors(const std::string& stack) {
+  if (stack == "usual")
+    return "The numbers of usual were chosen with the measured rows in sight: --stack others has "
+           "the errors on sources that had no part.\n";
+  if (stack == "own") return "The numbers of each source were fitted to these rows of it.\n";
+  if (stack == "others") return "The numbers for each source were fitted to the other sources.\n";
+  return "";
+}
+
+// --rows: predictions beside what others measured.
+int compare_and_print(const Arguments& a) {
+  const auto rows = measured_rows(read_file(a.rows), a.rows);
+  if (a.fit) {
+    const StackFit fit = fit_stack(rows, stack_of(a));
+    fmt::print("{}", fit_text(fit));
+    console::expect_printed();
+    return 0;
+  }
+  const auto errors = errors_of(a, rows);
+  fmt::print("{}\n{}{}", rows_text(errors), sources_text(errors_by_source(errors)),
+             about_errors(a.stack));
+  if (!a.json.empty()) write_file(a.json, rows_json(errors).text());
+  console::expect_printed();
+  return 0;
+}
+
+// --layout: one.
+int estimate_and_print(const Arguments& a) {
+  PlanRequest request = request_of(a);
+  Layout layout = layout_from(a.layout, a.microbatches);
+  layout.ends_count = int64_t{layout.shape.pp} * layout.chunks > request.config.layers;
+  expect_ranks(layout.shape, request.cluster, "--layout " + a.layout);
+  const int64_t of_rank = request.batch() / layout.shape.data_ranks();
+  if (of_rank % a.microbatches != 0)
+    fail(Where::current(),
+         "--microbatches {}: each data-parallel rank has {} sequences, which do not divide into {} "
+         "equal parts",
+         a.microbatches, of_rank, a.microbatches);
+  if (layout.recomputed > request.config.layers)
+    fail(Where::current(), "--layout {}: {} blocks are recomputed, and the model has {}", a.layout,
+         layout.recomputed, request.config.layers);
+  reach(a, request);
+  if (!a.calibrate.empty()) calibrate_with(a, request);
+  const DescribedStep step = described(request, layout);
+  expect_layout(step.config, step.shape, step.batch, step.options);
+  const StepEstimate estimate = estimate_step(request.cluster, step);
+  Plan plan;
+  plan.request = request;
+  plan.best = {{layout, estimate}};
+  print_head(plan);
+  fmt::print("{}{}\n{}", best_text(plan), pieces_text(plan), memory_text(estimate.memory));
+  if (estimate.memory.bytes() > request.memory())
+    fmt::print("It does not fit in {:.0f} GB.\n", request.memory() / 1e9);
+  if (!a.json.empty()) write_json(a.json, plan, train_from(a));
+  console::expect_printed();
+  return 0;
+}
+
+// With a bar for each part of the search, where somebody sees it.
+Plan search(const PlanRequest& request, int best) {
+  PlanOptions options{.best = best};
+  std::optional<console::Progress> bar;
+  if (console::is_terminal(stderr))
+    options.on_progress = [&, part = std::string()](const SearchProgress& at) mutable {
+      if (std::exchange(part, at.of) != at.of) bar.emplace(part + " of layouts", at.total);
+      bar->update(at.done);
+    };
+  return make_plan(request, options);
+}
+
+// An option that changes nothing is a mistake.
+void expect_used(const Options& options, const Arguments& a) {
+  const auto refuse = [&](bool is_unused, const char* why, std::vector<const char*> names) {
+    for (const char* const each : names)
+      if (is_unused && options.given(each))
+        fail(Where::current(), "{} changes nothing here: {}", each, why);
+  };
+  refuse(a.rows.empty(), "it is for --rows, a table of measured steps", {"--fit"});
+  refuse(!a.rows.empty(), "--rows takes each row's own model, cluster and layout",
+         {"--model", "--cluster", "--tokens", "--seq", "--dtype", "--fp8", "--critical-batch",
+          "--calibrate", "--cards", "--reserve", "--layout", "--microbatches"});
+  refuse(a.fit, "--fit prints the five numbers alone", {"--json", "--without"});
+  refuse(a.layout.empty(), "it is for --layout; a search tries several", {"--microbatches"});
+  refuse(!a.rows.empty() || !a.layout.empty(), "it is for a search",
+         {"--best", "--losers", "--confirm", "--svg"});
+  refuse(a.stack == "ideal", "--stack ideal has no causes to leave out", {"--without"});
+}
+
 int plan_and_print(const Arguments& a) {
   if (!a.svg.empty()) expect_writable(a.svg);
   if (!a.json.empty()) expect_writable(a.json);
+  if (!a.rows.empty()) return compare_and_print(a);
+  if (!a.layout.empty()) return estimate_and_print(a);
   PlanRequest request = request_of(a);
-  if (!a.calibrate.empty()) calibrate_with(a.calibrate, request);
-  if (a.calibrate.empty()) print_kernels(request.cluster);
-  const Plan plan = make_plan(request, {.best = a.best});
+  reach(a, request);
+  if (!a.calibrate.empty()) calibrate_with(a, request);
+  if (a.calibrate.empty() && a.stack == "ideal") print_kernels(request.cluster);
+  const Plan plan = search(request, a.best);
   print_head(plan);
-  if (!plan.best.empty()) fmt::print("{}\n{}\n", best_text(plan), plan_picture(plan));
+  if (!plan.best.empty())
+    fmt::print("{}{}{}\n{}\n", best_text(plan), pieces_text(plan), bound_text(a, plan),
+               plan_picture(plan));
   if (plan.best.empty()) print_none(plan);
   fmt::print("Why others lose ({} slower meshes, {} refused):\n{}\n", plan.losers.size(),
              plan.refused.size(), losers_text(plan, static_cast<size_t>(a.losers)));
@@ -269,9 +473,11 @@ int main(int argc, char** argv) {
                   "formula, and says why each other one loses.");
   Arguments arguments;
   add_request_options(options, arguments);
+  add_question_options(options, arguments);
   add_output_options(options, arguments);
   if (const auto status = options.parse(argc, argv)) return *status;
   try {
+    expect_used(options, arguments);
     return plan_and_print(arguments);
   } catch (const std::exception& error) {
     console::error(error.what());

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
+#include "yotta/nn/linear_ops.hpp"
 
 namespace yotta {
 
@@ -26,6 +27,31 @@ std::string best_text(const Plan& plan) {
                text_of(plan.best[i].layout)});
   }
   return table.text();
+}
+
+std::string pieces_text(const Plan& plan) {
+  const DescribedStep step = described(plan.request, plan.best[0].layout);
+  const LayerSizes z = layer_sizes(step);
+  const int64_t rows = step.options.pieces == Pieces::none ? z.N : z.n;
+  const int64_t hidden = step.config.feed_forward / step.shape.tp;
+  const auto seconds = [&](int64_t count) {
+    const OpCost cost = linear_cost("linear", step.config.dtype, count, std::max(hidden, z.C), z.C);
+    return kernel_seconds(plan.request.cluster.chip, plan.request.efficiency, cost) /
+           static_cast<double>(count);
+  };
+  const double share = seconds(int64_t{1} << 20) / seconds(rows);
+  if (share > 0.85) return "";
+  return fmt::format(
+      "Pieces are small: products of {} tokens reach {:.0f}% of the rate of large ones.\n", rows,
+      100 * share);
+}
+
+std::string memory_text(const MemoryParts& m) {
+  return fmt::format(
+      "{:.1f} GB: weights {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, buffers "
+      "{:.1f}\n",
+      m.bytes() / 1e9, m.weights / 1e9, m.gradients / 1e9, m.optimizer / 1e9, m.activations / 1e9,
+      m.buffers / 1e9);
 }
 
 namespace {

@@ -5,6 +5,9 @@
 //                                                 what 22.2 and 22.3 earn there counts
 //
 // One more compilation for all tasks that wait for the same ones; none where they are not begun.
+//
+// A tree that was handed out has no parts of the library: there the verdict says which tasks could
+// not be judged so. Who grades what is handed in, with `./yotta grade` or an autograder, has them.
 #pragma once
 
 #include <string>
@@ -22,7 +25,10 @@ std::vector<std::string> begun_parts(const std::string& text, const std::string&
 // empty: none waits.
 std::vector<std::string> parts_to_lend(const Grade& grade, const std::vector<std::string>& begun);
 
-// Changes the grade. Where a tree was handed out, nothing: it has no parts of the library.
+// Begun tasks that wait for others, in a tree without the library's parts.
+void mark_not_apart(const std::vector<std::string>& begun, Grade& grade);
+
+// Changes the grade.
 void judge_apart(const Exercise& exercise, const std::string& file, const Grader& grader,
                  const RunFolder& folder, Grade& grade);
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/grading.hpp"
 #include "runner/json_output.hpp"
 #include "runner/solution.hpp"

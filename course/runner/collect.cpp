@@ -138,8 +138,8 @@ void expect_few_files(const fs::path& archive) {
 void expect_whole(const fs::path& archive) {
   const Ending ending =
       run_limited({"sh", "-c", "exec tar -tf \"$0\" >/dev/null", archive}, unpack_seconds);
-  if (!ending.well())
-    throw std::runtime_error("it is damaged: " + ending.output.substr(0, ending.output.find('\n')));
+  const std::string said = trimmed(ending.output);
+  if (!ending.well()) throw std::runtime_error("it is damaged: " + said.substr(0, said.find('\n')));
 }
 
 // Of a file that is too large one block more comes than `grade` takes, which says so; the others
@@ -212,6 +212,12 @@ struct Item {
 };
 using Items = std::vector<Item>;
 
+// "anna" of anna.tar.xz and of anna.hpp.txt.
+std::string without_endings(const fs::path& name) {
+  const fs::path stem = name.stem();
+  return is_archive(stem) || is_source(stem) ? stem.stem() : stem;
+}
+
 // Those that lie in the folder are named after the student; of those further down the folder in it
 // is.
 std::map<std::string, Items> items_in(const std::string& folder, const std::string& out) {
@@ -222,8 +228,7 @@ std::map<std::string, Items> items_in(const std::string& folder, const std::stri
     if (is_system_file(name) || fs::equivalent(entry.path(), out, ignored)) continue;
     PlatformName parts = platform_name(name);
     if (entry.is_symlink() || !entry.is_directory()) {
-      const std::string stem = stem_of_archive(name);
-      if (parts.student == name) parts.student = stem.empty() ? entry.path().stem().string() : stem;
+      if (parts.student == name) parts.student = without_endings(name);
       if (!is_source(parts.own) && stem_of_archive(parts.own).empty()) parts.own = name;
       all[parts.student].push_back({entry.path(), parts.own});
       continue;

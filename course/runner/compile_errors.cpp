@@ -52,10 +52,10 @@ std::string quieter(const std::string& line) {
 }
 
 // Reads a log line by line, and remembers who includes or asks for what is not the student's own.
-class Reader {
+class LogReader {
  public:
   // Of messages that `begins` is true of: errors, or warnings.
-  Reader(const std::string& file, bool (*begins)(const std::string&))
+  LogReader(const std::string& file, bool (*begins)(const std::string&))
       : file_(file), begins_(begins) {}
 
   void read(const std::string& line) {
@@ -148,7 +148,7 @@ PartErrors placed(const Error& error, const Lines& lines, const Lines& parts) {
 }
 
 // `usual`: only messages about the file itself whose meaning is known.
-std::vector<PartErrors> messages_by_part(Reader reader, const std::string& log,
+std::vector<PartErrors> messages_by_part(LogReader reader, const std::string& log,
                                          const std::string& text, bool usual = false) {
   for (const std::string& line : lines_of(log)) reader.read(line);
   const Lines lines = lines_of(text), parts = part_of_lines(text);
@@ -171,12 +171,12 @@ std::vector<PartErrors> messages_by_part(Reader reader, const std::string& log,
 
 std::vector<PartErrors> errors_by_part(const std::string& log, const std::string& file,
                                        const std::string& text) {
-  return messages_by_part(Reader(file, is_error), log, text);
+  return messages_by_part(LogReader(file, is_error), log, text);
 }
 
 std::vector<PartErrors> warnings_by_part(const std::string& log, const std::string& file,
                                          const std::string& text) {
-  return messages_by_part(Reader(file, is_warning), log, text, /*usual=*/true);
+  return messages_by_part(LogReader(file, is_warning), log, text, /*usual=*/true);
 }
 
 std::string readable_errors(const std::string& log, const std::string& file, int most) {

@@ -22,7 +22,7 @@ std::string follows(const std::string& verb) {
     return "$(_yotta_tasks \"$root\" \"$word\")";
   if (found != follow.end()) return fmt::format("$(_yotta_{} \"$root\" {})", found->second, verb);
   if (verb == "exercise") return "new verify";
-  return verb == "test" ? "release clang asan tsan" : "";
+  return verb == "test" ? "release gcc asan tsan book" : "";
 }
 
 // The same in both shells. Tasks are offered where a number was begun: all of them would fill the
@@ -106,6 +106,7 @@ std::vector<VerbWords> all_verbs(std::vector<VerbWords> of_the_runner) {
   all.push_back({"plan", "Which layout trains a model fastest on a cluster", {}});
   all.push_back({"clean", "Remove what was built", {"--help"}});
   all.push_back({"doctor", "Say what works on this machine", {"--help", "--json", "--packages"}});
+  all.push_back({"book", "Read the course in a browser", {"--help", "--build", "--json"}});
   all.push_back({"docs", "Make the API reference of the library", {"--help", "--json"}});
   all.push_back({"help", "List the verbs", {}});
   std::sort(all.begin(), all.end(),

@@ -14,9 +14,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool goes_on(char c) { return starts_word(c) || is_digit(c); }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 
-class Reader {
+class TokenReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {
+  explicit TokenReader(std::string_view text) : text_(text) {
     if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;
   }
 
@@ -148,7 +148,7 @@ class Reader {
 
 }  // namespace
 
-std::vector<CppToken> cpp_tokens(std::string_view text) { return Reader(text).tokens(); }
+std::vector<CppToken> cpp_tokens(std::string_view text) { return TokenReader(text).tokens(); }
 
 int joins_lines(std::string_view text) {
   int line = 1;

@@ -31,13 +31,17 @@ Lines lines_of(const std::string& text) {
   return lines;
 }
 
-namespace {
-
 std::string joined(const Lines& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   return text;
 }
+
+bool has(const Lines& list, const std::string& one) {
+  return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+namespace {
 
 // "10.1" of "  // exercise 10.1: pass ...", with the given words before it; else empty.
 std::string mark(const std::string& line, const std::string& words) {

@@ -150,7 +150,9 @@ std::string with_signatures(const std::string& readme, const std::string& block)
 std::vector<std::string> read_hints(const Exercise& exercise, const std::string& task);
 
 using Lines = std::vector<std::string>;
-Lines lines_of(const std::string& text);         // without their line ends
+Lines lines_of(const std::string& text);  // without their line ends
+std::string joined(const Lines& lines);   // each with its line end
+bool has(const Lines& list, const std::string& one);
 std::string trimmed(const std::string& text);    // without blanks and line ends around it
 std::string read_text(const std::string& path);  // throws when it cannot
 std::string relative(const std::string& path);   // from the project's root, if it is below it

@@ -10,7 +10,7 @@
 #include <random>
 #include <regex>
 
-#include "course/shared/record.hpp"
+#include "course/cases/record.hpp"
 #include "runner/memory_error.hpp"
 
 namespace fs = std::filesystem;
@@ -82,10 +82,6 @@ std::string why_it_ended(const std::string& program, const Ending& ending, doubl
     return fmt::format("it crashed with signal {} ({})", ending.signal, strsignal(ending.signal));
   return fmt::format("it ended the whole program, with status {}: a graded function returns",
                      ending.status);
-}
-
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // By their weights, what the cases of a task have earned, of how much.
@@ -165,7 +161,7 @@ Grade with_points(const Exercise& exercise, std::vector<CaseResult> cases,
 }
 
 // Runs the cases, and again without those that end the program. `how`: see
-// course/shared/exercise_main.cpp. `said` receives what the program printed in its first run.
+// course/cases/exercise_main.cpp. `said` receives what the program printed in its first run.
 std::vector<CaseResult> run_cases(const std::string& program, double seconds, Wall wall,
                                   const std::string& how = "", std::string* said = nullptr,
                                   bool instrumented = false) {
@@ -192,14 +188,14 @@ std::vector<CaseResult> run_cases(const std::string& program, double seconds, Wa
   }
 }
 
-constexpr double patience = 60;  // seconds to list the cases: a busy machine needs long to begin
+constexpr double list_seconds = 60;  // to list the cases: a busy machine needs long to begin
 
 // The names of a program's cases, which are not run. Half a list would take cases from a student.
 std::vector<std::string> case_names(const std::string& program, Wall wall) {
-  const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
+  const auto [record, ending] = run_program(program, {"", "list"}, list_seconds, wall);
   if (!record.ended)
     throw CouldNotGrade("the library's program does not list its cases: " +
-                        why_it_ended(program, ending, patience));
+                        why_it_ended(program, ending, list_seconds));
   std::vector<std::string> names;
   for (const CaseResult& one : record.cases) names.push_back(one.name);
   return names;
@@ -218,7 +214,7 @@ std::string state_of(const std::string& folder) {
 // Lists this program its cases behind this wall? A machine that is busy must not make the wall
 // weaker.
 bool works(const std::string& program, Wall wall) {
-  const auto [record, ending] = run_program(program, {"", "list"}, patience, wall);
+  const auto [record, ending] = run_program(program, {"", "list"}, list_seconds, wall);
   return record.ended && ending.well();
 }
 

@@ -1,6 +1,6 @@
 // Grading: runs a program of graded cases, and survives whatever a student's code does to it.
 //
-// The program sends a record as it goes (course/shared/record.hpp), so a crash or an endless loop
+// The program sends a record as it goes (course/cases/record.hpp), so a crash or an endless loop
 // can be pinned on the case that was running. That case has failed; the program is started once
 // more without it, so that one endless loop does not cost the points of the other tasks. Only a
 // record that is closed earns points.
@@ -62,6 +62,7 @@ struct TaskResult {
   // The tasks that it needs and that are not solved: it was judged with the library's parts of them
   // (course/runner/apart.hpp).
   std::vector<std::string> judged_with = {};
+  bool not_apart = false;  // it should have been, and this tree has no parts of the library
 };
 
 struct Grade {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/gradebook.hpp"
 #include "runner/hidden_cases.hpp"
 #include "runner/json_output.hpp"
@@ -349,15 +349,15 @@ int summary(const Marks& marks, const Results& results) {
   };
   const auto open = count(Outcome::could_not_grade), unknown = count(Outcome::not_recognised);
   fmt::print(
-      "{}\n{} submissions. Grades, pages for students and files for Canvas, Moodle and "
+      "{}\n{} submission{}. Grades, pages for students and files for Canvas, Moodle and "
       "Gradescope: {}\n",
-      marks_table(marks), marks.size(), results.place(""));
+      marks_table(marks), marks.size(), marks.size() == 1 ? "" : "s", results.place(""));
   say_which_were_graded(marks);
   say_what_nobody_handed_in(marks);
   if (unknown > 0)
     fmt::print(
-        "{} are not recognised: there are files, and none is known as this exercise's. They have "
-        "no points until a person has looked; \"message\" in grades.json names the files.\n",
+        "Not recognised, {}: there are files, and none is known as this exercise's. They have no "
+        "points until a person has looked; \"message\" in grades.json names the files.\n",
         unknown);
   if (open == 0) return unknown == 0 ? 0 : did_not_recognise_some;
   fmt::print(

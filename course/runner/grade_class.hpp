@@ -32,7 +32,7 @@ struct GradeOptions {
   std::vector<std::string> exercises;  // numbers or names; empty: all that somebody handed in
   std::string visibility = "visible";  // of Gradescope's tests
   std::string hidden;   // a folder with NN_topic/tests.cpp: cases that students have not seen
-  std::string variant;  // a key that chooses numbers of the cases; see course/shared/graded.hpp
+  std::string variant;  // a key that chooses numbers of the cases; see course/cases/graded.hpp
   int jobs = 0;         // 0: one for each core
 };
 

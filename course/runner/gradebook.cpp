@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/grade.hpp"
 
 using yotta::console::Table;

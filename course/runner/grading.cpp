@@ -26,6 +26,9 @@ std::string compile_errors(const Exercise& exercise, const std::string& file,
   const std::string errors = readable_errors(log, file);
   if (!errors.empty()) return errors;
   const std::string misfit = readable_errors(log, exercise.folder + "/adapter.cpp", 1);
+  if (!misfit.empty() && read_text(file).find("namespace yotta::student") == std::string::npos)
+    return "Your file has no namespace yotta::student, in which the tests look for your functions. "
+           "Was it cut off?\n";
   if (!misfit.empty())
     return "A function that the tests call has another name or other parameters than before:\n" +
            misfit;

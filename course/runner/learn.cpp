@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/background.hpp"
 #include "runner/grade.hpp"
 #include "runner/learn_screen.hpp"

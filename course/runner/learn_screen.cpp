@@ -7,7 +7,7 @@
 #include <cctype>
 #include <regex>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/exercise.hpp"
 
 namespace runner::study {

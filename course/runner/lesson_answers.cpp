@@ -14,6 +14,13 @@ namespace {
 constexpr std::string_view opening = "<details><summary>Answer</summary>";
 constexpr std::string_view closing = "</details>";
 
+// "<details><summary>The derivation, step by step</summary>": an aside, which answers nothing.
+bool opens_aside(const std::string& line) {
+  constexpr std::string_view begin = "<details><summary>", end = "</summary>";
+  return line != opening && line != letters_opening && line.starts_with(begin) &&
+         line.ends_with(end) && line.size() > begin.size() + end.size();
+}
+
 // "3. `--ranks 8`: how many messages?"
 bool begins_item(const std::string& line) {
   const size_t end = line.find_first_not_of("0123456789");
@@ -44,18 +51,19 @@ class AnswerReader {
       asks_ = line == "## Try" || line == "## Questions";
     } else if (asks_ && !folded_ && begins_item(line)) {
       begin_item(line);
-    } else if (line == opening) {
+    } else if (line == opening || opens_aside(line)) {
       if (folded_) complain("an answer begins before the last one has ended");
       check_empty_lines();
       folded_ = true;
+      aside_ = line != opening;
     } else if (line == closing) {
       if (!folded_) complain("</details> without an answer that has begun");
       check_empty_lines();
       folded_ = false;
-      unanswered_.clear();
+      if (!aside_) unanswered_.clear();
     } else if (line.find("<details") != line.npos || line.find(closing) != line.npos) {
       complain("an answer begins with the line " + std::string(opening) +
-               " and ends with </details>");
+               " and ends with </details>; another text begins with its own words in <summary>");
     }
   }
 
@@ -79,6 +87,7 @@ class AnswerReader {
   std::string unanswered_;  // the item that waits for its answer
   bool asks_ = false;       // in a section with items to answer
   bool folded_ = false, fenced_ = false;
+  bool aside_ = false;    // what is folded answers nothing
   bool letters_ = false;  // in the folded table of letters, which is no answer
   std::vector<std::string> complaints_;
 };

@@ -8,7 +8,8 @@
 //     </details>
 //
 // with these empty lines: without them Markdown shows what is inside as it is typed. The lines
-// begin at the left, since quotes do.
+// begin at the left, since quotes do. What a reader may skip is folded the same way, with words of
+// its own: <details><summary>The derivation, index by index</summary>.
 #pragma once
 
 #include <string>

@@ -178,11 +178,10 @@ size_t line_of(const Lines& lines, const std::string& line) {
 
 // ---- Complaints ----
 
-std::string meanings_of(const Letters& start, const std::string& letter) {
-  const auto known = start.find(letter);
-  if (known == start.end())
-    return fmt::format("lesson 00's table of letters has no {}: add it there", letter);
-  return fmt::format("in lesson 00's table {} is: {}", letter, fmt::join(known->second, "; "));
+std::string meanings_of(const Letters& all, const std::string& letter) {
+  const auto known = all.find(letter);
+  if (known == all.end()) return fmt::format("docs/letters.md has no {}: add it there", letter);
+  return fmt::format("in docs/letters.md {} is: {}", letter, fmt::join(known->second, "; "));
 }
 
 void check_place(const Lines& lines, Lines& complaints) {
@@ -200,7 +199,7 @@ void check_place(const Lines& lines, Lines& complaints) {
 }
 
 // Returns the letters that have a row.
-std::set<std::string> check_rows(const Lines& lines, const Letters& start, Lines& complaints) {
+std::set<std::string> check_rows(const Lines& lines, const Letters& all, Lines& complaints) {
   std::set<std::string> there;
   for (const Row& row : rows_from(lines, line_of(lines, letters_opening))) {
     if (!there.insert(row.letter).second)
@@ -210,25 +209,25 @@ std::set<std::string> check_rows(const Lines& lines, const Letters& start, Lines
       complaints.push_back(
           fmt::format("line {}: the letter {} has no meaning", row.line, row.letter));
     for (const std::string& meaning : row.meanings) {
-      const auto known = start.find(row.letter);
-      if (known == start.end() ||
+      const auto known = all.find(row.letter);
+      if (known == all.end() ||
           std::count(known->second.begin(), known->second.end(), meaning) == 0)
         complaints.push_back(fmt::format("line {}: {} is \"{}\" here; {}", row.line, row.letter,
-                                         meaning, meanings_of(start, row.letter)));
+                                         meaning, meanings_of(all, row.letter)));
     }
   }
   if (there.empty()) complaints.push_back("the table of letters has no rows");
   return there;
 }
 
-void check_symbols(const std::string& text, const std::set<std::string>& there,
-                   const Letters& start, Lines& complaints) {
+void check_symbols(const std::string& text, const std::set<std::string>& there, const Letters& all,
+                   Lines& complaints) {
   for (const Symbol& symbol : find_symbols(text)) {
     if (there.count(symbol.letter) + there.count(symbol.letter + "_" + symbol.index) > 0) continue;
     complaints.push_back(
         fmt::format("line {}: the letter {} is not in the table \"Letters on this page\"; write "
                     "the row | {} | ... |; {}",
-                    symbol.line, symbol.letter, symbol.letter, meanings_of(start, symbol.letter)));
+                    symbol.line, symbol.letter, symbol.letter, meanings_of(all, symbol.letter)));
   }
 }
 
@@ -257,10 +256,9 @@ void check_end(const Lines& lines, Lines& complaints) {
 
 }  // namespace
 
-Letters find_letters(const std::string& start) {
-  const Lines lines = lines_of(start);
+Letters find_letters(const std::string& page) {
   Letters letters;
-  for (const Row& row : rows_from(lines, line_of(lines, "## The letters"))) {
+  for (const Row& row : rows_from(lines_of(page), 0)) {
     if (row.meanings.empty() || !letters.emplace(row.letter, row.meanings).second)
       throw std::runtime_error(fmt::format("line {}: the letter {} has {}", row.line, row.letter,
                                            row.meanings.empty() ? "no meaning" : "two rows"));
@@ -278,7 +276,6 @@ std::vector<Symbol> find_symbols(const std::string& text) {
     ++number;
     fenced ^= line.starts_with("```");
     if (line == letters_opening) of_letters = true;
-    if (line.starts_with("## ")) of_letters = line == "## The letters";
     if (line == "</details>") of_letters = false;
     if (fenced || (of_letters && line.starts_with("|"))) continue;
     const std::string prose = formula ? line : prose_of(line);
@@ -297,16 +294,16 @@ std::vector<Symbol> find_symbols(const std::string& text) {
   return symbols;
 }
 
-std::vector<std::string> compare_letters(const std::string& text, const Letters& start) {
+std::vector<std::string> compare_letters(const std::string& text, const Letters& all) {
   const Lines lines = lines_of(text);
   const bool has_table = line_of(lines, letters_opening) < lines.size();
   Lines complaints;
   std::set<std::string> there;
   if (has_table) {
     check_place(lines, complaints);
-    there = check_rows(lines, start, complaints);
+    there = check_rows(lines, all, complaints);
   }
-  check_symbols(text, there, start, complaints);
+  check_symbols(text, there, all, complaints);
   check_end(lines, complaints);
   return complaints;
 }

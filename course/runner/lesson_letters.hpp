@@ -10,8 +10,8 @@
 //     </details>
 //
 // with these empty lines; a page without letters needs none. Every single letter that the text or a
-// formula uses as a symbol has its row. A meaning is one of those that the table of lesson 00,
-// section "The letters", gives for that letter, word for word; several are separated by "; ".
+// formula uses as a symbol has its row. A meaning is one of those that docs/letters.md
+// gives for that letter, word for word; several are separated by "; ".
 //
 // What is looked at: text and formulas ($...$), but no fenced block, `code`, link or picture. What
 // is no symbol: the words a, A and I, units (3 s, 16 B, GB/s), C++, e.g., split-K, 2-D, the d of
@@ -32,9 +32,9 @@ inline constexpr const char* letters_opening = "<details><summary>Letters on thi
 // The meanings of each letter: {"p", {"ranks in a group", "pipeline stages"}}.
 using Letters = std::map<std::string, std::vector<std::string>>;
 
-// The table of lesson 00's text. Throws std::runtime_error if a row has no meaning or a letter two
-// rows.
-Letters find_letters(const std::string& start);
+// The table of docs/letters.md. Throws std::runtime_error if a row has no meaning or a
+// letter two rows.
+Letters find_letters(const std::string& page);
 
 // A letter that a text uses as a symbol, and the line of its first use.
 struct Symbol {
@@ -44,8 +44,8 @@ struct Symbol {
 };
 std::vector<Symbol> find_symbols(const std::string& text);
 
-// One complaint for each letter without its row, each row that is not lesson 00's, and a page that
-// does not end with what is left out.
-std::vector<std::string> compare_letters(const std::string& text, const Letters& start);
+// One complaint for each letter without its row, each row that is not that page's, and a lesson
+// that does not end with what is left out.
+std::vector<std::string> compare_letters(const std::string& text, const Letters& all);
 
 }  // namespace runner

@@ -27,12 +27,12 @@ struct Piece {
   bool number = false;
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 
 // The end of the number that begins at `begin`: digits, commas between them, a point, an exponent.
 size_t number_end(const std::string& line, size_t begin) {
   size_t end = begin;
-  const auto digit_at = [&](size_t i) { return i < line.size() && is_digit(line[i]); };
+  const auto digit_at = [&](size_t i) { return i < line.size() && is_decimal(line[i]); };
   while (digit_at(end) || ((line[end] == ',' || line[end] == '.') && digit_at(end + 1))) ++end;
   if (end < line.size() && line[end] == 'e') {
     const size_t digits =
@@ -48,7 +48,7 @@ size_t number_end(const std::string& line, size_t begin) {
 std::vector<Piece> pieces_of(const std::string& line) {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < line.size();) {
-    if (is_digit(line[i])) {
+    if (is_decimal(line[i])) {
       const size_t end = number_end(line, i);
       pieces.push_back({line.substr(i, end - i), true});
       i = end;
@@ -64,7 +64,7 @@ std::vector<Piece> pieces_of(const std::string& line) {
 }
 
 // Whether what follows a number makes it a time or a speed.
-bool measured(const std::vector<Piece>& pieces, size_t number) {
+bool is_time_or_speed(const std::vector<Piece>& pieces, size_t number) {
   if (number + 1 == pieces.size() || pieces[number + 1].number) return false;
   const std::string& unit = pieces[number + 1].text;
   for (const std::string_view time : {"s", "ms", "us", "µs", "ns", "min", "seconds", "minutes"}) {
@@ -89,6 +89,13 @@ bool same_words(const std::string& quoted, const std::string& printed) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Piece& x, const Piece& y) {
     return x.number == y.number && (x.number || x.text == y.text);
   });
+}
+
+// How the lines of a quote are compared.
+auto same_in(const Quote& quote) {
+  return [measured = quote.measured](const std::string& quoted, const std::string& printed) {
+    return same_line(quoted, printed, measured);
+  };
 }
 
 // Where the quote's lines stand in the output, judged by `same`; or the end.
@@ -174,14 +181,17 @@ std::string nearest_of_words(const std::string& quoted, const Lines& lines) {
   return best == lines.end() ? "" : *best;
 }
 
+// "measured --ranks 4" are the options --ranks 4.
+void take_measured(Quote& quote) {
+  constexpr std::string_view word = "measured";
+  const std::string& all = quote.options;
+  if (!all.starts_with(word) || (all.size() > word.size() && all[word.size()] != ' ')) return;
+  quote.measured = true;
+  quote.options = all.substr(std::min(all.find_first_not_of(' ', word.size()), all.size()));
+}
+
 // A whole program of a lesson, and no lines of a header.
 bool is_program(const Quote& quote) { return quote.name.ends_with(".cpp"); }
-
-std::string joined(const Lines& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
 
 std::string unindented(const std::string& line) {
   const size_t begin = line.find_first_not_of(' ');
@@ -191,12 +201,14 @@ std::string unindented(const std::string& line) {
 }  // namespace
 
 std::vector<Quote> find_quotes(const std::string& text) {
-  const std::vector<Quote> quotes = find_blocks(text, "```output ");
+  std::vector<Quote> quotes = find_blocks(text, "```output ");
   std::set<std::string> names;
-  for (const Quote& quote : quotes)
+  for (Quote& quote : quotes) {
     if (!names.insert(quote.name).second)
       throw std::runtime_error(
           fmt::format("line {}: there are two quotes called {}", quote.line - 1, quote.name));
+    take_measured(quote);
+  }
   return quotes;
 }
 
@@ -263,16 +275,18 @@ std::vector<std::string> compare_header_quotes(const std::string& text,
   return complaints;
 }
 
-bool same_line(const std::string& quoted, const std::string& printed) {
+bool same_line(const std::string& quoted, const std::string& printed, bool measured) {
   if (quoted.starts_with("... ")) {
     for (size_t begin = 0; begin < printed.size(); ++begin)
-      if (same_line(quoted.substr(4), printed.substr(begin))) return true;
+      if (same_line(quoted.substr(4), printed.substr(begin), measured)) return true;
     return false;
   }
   if (!same_words(quoted, printed)) return false;
   const auto a = pieces_of(quoted), b = pieces_of(printed);
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i].number && !measured(a, i) && !same_number(a[i].text, b[i].text)) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].number || (measured && is_time_or_speed(a, i))) continue;
+    if (!same_number(a[i].text, b[i].text)) return false;
+  }
   return true;
 }
 
@@ -316,11 +330,12 @@ std::vector<std::string> compare_quotes(const std::string& text, const std::stri
   const Lines printed = lines_of(without_colors(output));
   for (const Quote& quote : find_quotes(text)) {
     if (quote.options != options) continue;
-    if (find_lines(printed, quote, same_line) != printed.end()) continue;
+    if (find_lines(printed, quote, same_in(quote)) != printed.end()) continue;
     const auto stale =
         std::find_if(quote.lines.begin(), quote.lines.end(), [&](const std::string& line) {
-          return std::none_of(printed.begin(), printed.end(),
-                              [&](const std::string& p) { return same_line(line, p); });
+          return std::none_of(printed.begin(), printed.end(), [&](const std::string& p) {
+            return same_line(line, p, quote.measured);
+          });
         });
     if (stale == quote.lines.end()) {
       complaints.push_back(
@@ -341,7 +356,7 @@ std::string refresh_quotes(const std::string& text, const std::string& output,
   const Lines printed = lines_of(without_colors(output));
   for (const Quote& quote : find_quotes(text)) {
     if (quote.options != options) continue;
-    if (find_lines(printed, quote, same_line) != printed.end()) continue;
+    if (find_lines(printed, quote, same_in(quote)) != printed.end()) continue;
     const auto found = find_lines(printed, quote, same_words);
     if (found == printed.end()) continue;
     std::copy_n(found, quote.lines.size(), lines.begin() + quote.line - 1);

@@ -6,10 +6,13 @@
 //
 // and its lines must stand in the output, one after the other; "... waits for 0" is the end of a
 // line. Words and whole numbers are compared exactly (how many blanks stand between them does not
-// matter), numbers with a decimal point to three digits, and numbers before a unit of time or of
-// speed not at all.
+// matter), and numbers with a decimal point to three digits: those of a described machine too, as
+// they are the same on every computer. What this computer's clock says is another number every
+// time. A quote of that says so; there, numbers before a unit of time or of speed are not compared:
 //
-// What follows the name are the program's options, or another program of the course with its own:
+//     ```output 03.rungs measured
+//
+// What follows are the program's options, or another program of the course with its own:
 //
 //     ```output 18.many --microbatches 64
 //     ```output 19.memory train --layout pp=4 --schedule zb-h2
@@ -40,6 +43,7 @@ struct Quote {
   std::string options;  // "--microbatches 64", "train --layout pp=4"; mostly empty
   int line = 0;         // of its first line in the text, from 1
   std::vector<std::string> lines;
+  bool measured = false;  // by this computer's clock
 };
 
 // Throws std::runtime_error for a block that does not end, is empty, or whose name was used before.
@@ -62,7 +66,8 @@ std::vector<std::string> compare_program_quotes(const std::string& text, const s
 // The text with these blocks as their files are now.
 std::string refresh_program_quotes(const std::string& text, const std::string& folder);
 
-bool same_line(const std::string& quoted, const std::string& printed);
+// `measured`: but for times and speeds.
+bool same_line(const std::string& quoted, const std::string& printed, bool measured = false);
 
 // The sets of options that the text's quotes name, each once; first that without any, the lesson as
 // it is.

@@ -37,8 +37,6 @@ void add_slides(CLI::App& app, runner::SlidesOptions& options, int& result) {
   slides->add_option("name", options.name, "The lesson's number or name")->required();
   slides->add_option("--out", options.out, "The HTML file; without it NN_topic.html here");
   slides->add_option("--json", options.json, "Write the file's name to this file too");
-  slides->add_flag("--markdown", options.markdown,
-                   "Print the deck's Markdown instead, without pandoc");
   slides->callback([&] { result = runner::slides(options); });
 }
 

@@ -128,7 +128,8 @@ std::vector<std::string> dead_links(const std::string& text, const fs::path& fol
   return complaints;
 }
 
-// The first line that differs, by the rules of lessons' quotes; empty when the pieces are the same.
+// The first line that differs, by the rules of lessons' measured quotes; empty when the pieces are
+// the same.
 std::string difference(const std::vector<Piece>& stored, const std::vector<Piece>& shown) {
   const size_t count = std::max(stored.size(), shown.size());
   for (size_t i = 0; i < count; ++i) {
@@ -140,7 +141,8 @@ std::string difference(const std::vector<Piece>& stored, const std::vector<Piece
     for (size_t line = 0; line < std::max(left.size(), right.size()); ++line) {
       const std::string was = line < left.size() ? left[line] : "(nothing)";
       const std::string is = line < right.size() ? right[line] : "(nothing)";
-      if (!same_line(was, is)) return fmt::format("stored:  {}\nprinted: {}", was, is);
+      if (!same_line(was, is, /*measured=*/true))
+        return fmt::format("stored:  {}\nprinted: {}", was, is);
     }
   }
   return "";

@@ -25,14 +25,14 @@ bool is_specifier(const std::string& word) {
 }
 
 // "a::b"; one of them may be empty.
-std::string joined(const std::string& a, const std::string& b) {
+std::string within(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + "::" + b;
 }
 
 // Reads a text once, from its first token to its last.
-class Reader {
+class PageReader {
  public:
-  explicit Reader(const std::string& text) : tokens_(cpp_tokens(text)) {
+  explicit PageReader(const std::string& text) : tokens_(cpp_tokens(text)) {
     std::erase_if(tokens_,
                   [](const CppToken& one) { return one.kind == CppToken::Kind::directive; });
   }
@@ -104,10 +104,10 @@ class Reader {
     const size_t open = at_, head = behind_template(begin);
     const size_t space = find(begin, open, {"namespace"});
     const size_t kind = find(head, open, {"class", "struct", "union"});
-    if (space < open) return enter({joined(scope.space, joined_name(space + 1, open)), ""});
+    if (space < open) return enter({within(scope.space, joined_name(space + 1, open)), ""});
     if (kind < open && find(head, open, {"("}) == open)
       return enter(
-          {scope.space, joined(scope.owner, is_word(tokens_[kind + 1]) ? word(kind + 1) : "")});
+          {scope.space, within(scope.owner, is_word(tokens_[kind + 1]) ? word(kind + 1) : "")});
     at_ = behind(open, "{", "}");
     if (find(head, open, {"enum"}) == open) add_function(begin, head, open, scope);
   }
@@ -220,9 +220,11 @@ std::string without_blanks(const std::string& text) {
 
 }  // namespace
 
-std::string PageFunction::path() const { return joined(joined(space, owner), name); }
+std::string PageFunction::path() const { return within(within(space, owner), name); }
 
-std::vector<PageFunction> functions_of(const std::string& text) { return Reader(text).functions(); }
+std::vector<PageFunction> functions_of(const std::string& text) {
+  return PageReader(text).functions();
+}
 
 PageFunction find_function(const std::vector<PageFunction>& functions, const std::string& name) {
   const size_t call = name.find("operator()"), behind_it = call == name.npos ? 0 : call + 10;

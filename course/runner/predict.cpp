@@ -14,7 +14,7 @@
 #include <regex>
 #include <stdexcept>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/lesson_text.hpp"
@@ -28,7 +28,7 @@ namespace runner {
 namespace {
 
 const std::string lessons_folder = YOTTA_SOURCE_DIR "/lessons/";
-const std::vector<std::string> changes = {"grows", "stays", "shrinks"};
+const std::vector<std::string> ways_to_change = {"grows", "stays", "shrinks"};
 
 Figure figure_in(const nlohmann::json& json) {
   return {json.at("block").get<std::string>(), json.at("find").get<std::string>()};
@@ -189,8 +189,9 @@ std::string right_answer(const Prediction& prediction, const std::string& page) 
 
 bool is_right(const Prediction& prediction, const std::string& page, const std::string& answer) {
   if (prediction.kind == "change") {
-    if (std::count(changes.begin(), changes.end(), answer) == 0)
-      throw std::runtime_error(fmt::format("'{}' is none of {}", answer, fmt::join(changes, ", ")));
+    if (std::count(ways_to_change.begin(), ways_to_change.end(), answer) == 0)
+      throw std::runtime_error(
+          fmt::format("'{}' is none of {}", answer, fmt::join(ways_to_change, ", ")));
     return answer == change_of(prediction, page);
   }
   static const std::regex number(R"(\s*([0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?)\s*[^0-9]*)");

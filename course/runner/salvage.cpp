@@ -11,11 +11,7 @@ namespace fs = std::filesystem;
 namespace runner {
 namespace {
 
-constexpr int most_rounds = 3;  // of taking out more parts and compiling again
-
-bool has(const Lines& list, const std::string& one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
-}
+constexpr int rounds_of_removal = 3;  // of taking out more parts and compiling again
 
 // A file's parts in their order, each with its lines between the marks.
 struct Part {
@@ -108,7 +104,7 @@ Salvaged salvage(const Exercise& exercise, const std::string& file,
   const std::string copy =
       fmt::format("{}/without/{}", folder.path(), fs::path(file).filename().string());
   Lines left_out = suspects(errors, text);
-  for (int round = 0; round < most_rounds && !left_out.empty(); ++round) {
+  for (int round = 0; round < rounds_of_removal && !left_out.empty(); ++round) {
     const std::string rest = with_starter_parts(text, starter, left_out);
     write_text(copy, rest);
     const Built built = build_solution(exercise, copy, folder);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/cpp_tokens.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"

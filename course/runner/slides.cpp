@@ -2,16 +2,14 @@
 
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
-#include <vector>
 
 #include "runner/exercise.hpp"
 #include "runner/json_output.hpp"
-#include "runner/process.hpp"
+#include "runner/lesson_text.hpp"
 #include "runner/topics.hpp"
 
 namespace fs = std::filesystem;
@@ -19,185 +17,139 @@ namespace fs = std::filesystem;
 namespace runner {
 namespace {
 
-enum class Kind { heading, text, items, figure, folded };
+[[noreturn]] void outline_fails(size_t line, const std::string& what) {
+  throw std::runtime_error(fmt::format("slides.outline, line {}: {}", line, what));
+}
 
-// Lines of a page that belong together: a paragraph, a list, a fenced block, a table, a formula, a
-// picture.
-struct Block {
-  Kind kind;
+void check_slide(const Slide& slide, size_t line) {
+  if (slide.points.empty() && slide.figures.empty())
+    outline_fails(line, fmt::format("the slide \"{}\" is empty: give it lines that begin with "
+                                    "\"- \", or a figure",
+                                    slide.title));
+  if (slide.notes.empty())
+    outline_fails(line, fmt::format("the slide \"{}\" has no notes: end it with \"Notes: ...\"",
+                                    slide.title));
+}
+
+std::string escaped(const std::string& text) {
+  std::string all;
+  for (const char c : text)
+    all += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  return all;
+}
+
+// `code`, **bold**, *italic*.
+std::string inline_html(const std::string& text) {
+  static const std::regex code("`([^`]+)`"), bold(R"(\*\*([^*]+)\*\*)"), italic(R"(\*([^*]+)\*)");
+  std::string html = std::regex_replace(escaped(text), code, "<code>$1</code>");
+  html = std::regex_replace(html, bold, "<b>$1</b>");
+  return std::regex_replace(html, italic, "<i>$1</i>");
+}
+
+std::string percent_encoded(const std::string& svg) {
+  std::string all;
+  for (const char c : svg) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view(" -_.:/=;,()").find(c) != std::string_view::npos;
+    all += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return all;
+}
+
+std::string preformatted(const std::string& text) { return "<pre>" + escaped(text) + "</pre>\n"; }
+
+std::string quoted_output(const std::string& name, const std::string& page) {
   std::string text;
-};
-
-bool is_item(const std::string& line) {
-  static const std::regex item(R"((- |[0-9]+\. ).*)");
-  return std::regex_match(line, item);
-}
-
-Kind kind_of(const std::string& line) {
-  if (line.starts_with("#")) return Kind::heading;
-  if (line.starts_with("<details")) return Kind::folded;
-  if (is_item(line)) return Kind::items;
-  for (const char* mark : {"```", "|", "$$", "!["})
-    if (line.starts_with(mark)) return Kind::figure;
-  return Kind::text;
-}
-
-// The line that ends a block whose inside may hold empty lines.
-std::string closing_of(const std::string& line) {
-  if (line.starts_with("```")) return "```";
-  return line.starts_with("<details") ? "</details>" : "";
-}
-
-std::vector<Block> blocks_of(const std::string& page) {
-  std::vector<Block> blocks;
-  std::string closing;  // of the block that we are in
-  bool inside = false;
-  for (const std::string& line : lines_of(page)) {
-    if (!inside && line.empty()) continue;
-    const bool first = !inside;
-    if (first) {
-      blocks.push_back({kind_of(line), ""});
-      closing = closing_of(line);
-      inside = true;
-    }
-    const bool ends = closing.empty() ? line.empty() : !first && line.starts_with(closing);
-    blocks.back().text += line + "\n";
-    if (ends || blocks.back().kind == Kind::heading) inside = false;
-  }
-  return blocks;
-}
-
-// Links lead nowhere on a slide: their words stay.
-std::string without_links(const std::string& text) {
-  static const std::regex link(R"(([^!]|^)\[([^\]]*)\]\([^)]*\))");
-  return std::regex_replace(text, link, "$1$2");
-}
-
-std::string in_one_line(const std::string& text) {
-  static const std::regex gap(R"(\s+)");
-  const std::string line = std::regex_replace(without_links(text), gap, " ");
-  return line.substr(0, line.find_last_not_of(' ') + 1);
-}
-
-// A paragraph's sentences. One ends at a full stop, a question mark or a colon with a capital
-// behind it.
-std::vector<std::string> sentences_of(const std::string& paragraph) {
-  static const std::regex end(R"([.?:!][)\*"`]*( )(?=[A-Z`\*]))");
-  std::string text = in_one_line(paragraph);
-  std::vector<std::string> sentences;
-  for (std::smatch found; std::regex_search(text, found, end);) {
-    sentences.push_back(text.substr(0, static_cast<size_t>(found.position(1))));
-    text = found.suffix();
-  }
-  sentences.push_back(text);
-  return sentences;
-}
-
-// Items of a list, the long ones cut at the end of a sentence.
-std::string short_items(const std::string& items) {
-  constexpr size_t enough = 160;
-  std::vector<std::string> all;
-  for (const std::string& line : lines_of(items)) {
-    if (is_item(line) || all.empty()) all.push_back("");
-    all.back() += line + "\n";
-  }
-  std::string text;
-  for (const std::string& item : all) {
-    std::string words;
-    for (const std::string& sentence : sentences_of(item))
-      if (words.size() < enough) words += (words.empty() ? "" : " ") + sentence;
-    text += words + "\n";
-  }
+  for (const Quote& quote : find_quotes(page))
+    if (quote.name == name)
+      for (const std::string& line : quote.lines) text += line + "\n";
+  if (text.empty())
+    throw std::runtime_error(fmt::format("slides.outline: the page quotes no output {}", name));
   return text;
 }
 
-// "```output 13.loss --ranks 8" is for the suite: pandoc gets a plain fence.
-std::string plain_fence(const std::string& figure) {
-  static const std::regex fence(R"(^```(output|cpp)[^\n]*)");
-  return std::regex_replace(figure, fence, "```{.$1}", std::regex_constants::format_first_only);
+std::string file_of(const std::string& path) {
+  if (!fs::exists(path))
+    throw std::runtime_error(fmt::format("slides.outline: there is no {}", path));
+  return read_text(path);
 }
 
-// The slides of one section, which has this heading. Its first words wait for what follows: a
-// figure stands below them.
-class Section {
- public:
-  explicit Section(std::string heading) : heading_(std::move(heading)) {}
+std::string figure_html(const std::string& figure, const std::string& page,
+                        const std::string& folder) {
+  const size_t blank = figure.find(' ');
+  const std::string kind = figure.substr(0, blank), name = figure.substr(blank + 1);
+  if (kind == "@output") return preformatted(quoted_output(name, page));
+  if (kind == "@code") return preformatted(file_of(folder + "/" + name));
+  const std::string svg = file_of(YOTTA_SOURCE_DIR "/course/pictures/" + name);
+  return fmt::format("<img alt=\"\" src=\"data:image/svg+xml,{}\">\n", percent_encoded(svg));
+}
 
-  std::string add(const Block& block) {
-    const bool goes_on = list_ && words_.empty();  // what stands between the items is folded
-    list_ = block.kind == Kind::items;
-    if (list_) return goes_on ? short_items(block.text) : slide(short_items(block.text));
-    if (block.kind == Kind::figure) return slide(plain_fence(block.text));
-    const std::string before = waiting_ ? slide("") : "";
-    const std::vector<std::string> sentences = sentences_of(block.text);
-    waiting_ = !begun_;
-    words_ = sentences.back();
-    if (waiting_ && sentences.size() > 1) words_ = sentences[0] + " " + sentences[1];
-    if (waiting_ && sentences.size() > 2) words_ += "\n\n" + sentences.back();
-    begun_ = true;
-    return before;
-  }
-  std::string end() { return waiting_ ? slide("") : ""; }
-
- private:
-  std::string slide(const std::string& figure) {
-    const std::string text = fmt::format("\n{}\n{}\n\n{}\n", heading_, words_, figure);
-    waiting_ = false, begun_ = true;
-    words_.clear();
-    return text;
-  }
-
-  std::string heading_, words_;
-  bool begun_ = false, waiting_ = false, list_ = false;
-};
-
-// Pictures lie beside the lesson's page; the deck's template in course/slides.
-void make_deck(const Topic& lesson, const std::string& deck, const std::string& out) {
-  const std::string root = YOTTA_SOURCE_DIR, folder = root + "/lessons/" + lesson.id;
-  const std::string page = fmt::format("{}/slides/{}.md", YOTTA_BUILD_DIR, lesson.id);
-  fs::create_directories(fs::path(page).parent_path());
-  write_text(page, deck);
-  const int status =
-      run({"pandoc", page, "--from=markdown-implicit_figures", "--to=html5", "--standalone",
-           "--self-contained", "--section-divs", "--mathml",
-           "--template=" + root + "/course/slides/deck.html", "--metadata=title:" + lesson.title,
-           "--resource-path=" + folder, "--output=" + out});
-  if (status == 127)
-    throw std::runtime_error(
-        "slides are made by pandoc, which is not installed: apt-get install pandoc\n"
-        "(`--markdown` prints the deck's text without it)");
-  if (status != 0) throw std::runtime_error(fmt::format("pandoc ended with status {}", status));
-  fmt::print("{}\n", out);
+// The template has $title$ and $body$.
+std::string filled(std::string html, const std::string& word, const std::string& with) {
+  for (size_t at = html.find(word); at != html.npos; at = html.find(word, at + with.size()))
+    html.replace(at, word.size(), with);
+  return html;
 }
 
 }  // namespace
 
-std::string slides_of(const std::string& readme) {
-  std::string deck;
-  Section section("");
-  for (const Block& block : blocks_of(readme)) {
-    if (block.kind == Kind::heading) {
-      deck += section.end();
-      section = Section(block.text.starts_with("# ") ? "#" + block.text : block.text);
-    } else if (block.kind != Kind::folded) {
-      deck += section.add(block);
+std::vector<Slide> read_outline(const std::string& outline) {
+  std::vector<Slide> slides;
+  size_t line_number = 0;
+  bool in_notes = false;
+  for (const std::string& line : lines_of(outline)) {
+    ++line_number;
+    if (line.starts_with("## ")) {
+      if (!slides.empty()) check_slide(slides.back(), line_number);
+      slides.push_back({line.substr(3), {}, {}, {}});
+      in_notes = false;
+    } else if (line.empty()) {
+      continue;
+    } else if (slides.empty()) {
+      outline_fails(line_number, "a slide begins with \"## Its title\"");
+    } else if (in_notes || line.starts_with("Notes: ")) {
+      slides.back().notes += in_notes ? " " + line : line.substr(7);
+      in_notes = true;
+    } else if (line.starts_with("- ")) {
+      slides.back().points.push_back(line.substr(2));
+    } else if (line.starts_with("@picture ") || line.starts_with("@output ") ||
+               line.starts_with("@code ")) {
+      slides.back().figures.push_back(line);
+    } else {
+      outline_fails(line_number, "expected \"- ...\", @picture, @output, @code or Notes:");
     }
   }
-  return deck + section.end();
+  if (slides.empty()) outline_fails(line_number, "it has no slide");
+  check_slide(slides.back(), line_number);
+  return slides;
+}
+
+std::string html_of(const std::vector<Slide>& slides, const std::string& page,
+                    const std::string& folder) {
+  std::string body;
+  for (const Slide& slide : slides) {
+    body += fmt::format("<section>\n<h2>{}</h2>\n", inline_html(slide.title));
+    if (!slide.points.empty()) body += "<ul>\n";
+    for (const std::string& point : slide.points)
+      body += fmt::format("<li>{}</li>\n", inline_html(point));
+    if (!slide.points.empty()) body += "</ul>\n";
+    for (const std::string& figure : slide.figures) body += figure_html(figure, page, folder);
+    body += fmt::format("<aside>{}</aside>\n</section>\n", inline_html(slide.notes));
+  }
+  return body;
 }
 
 int slides(const SlidesOptions& options) {
-  const std::vector<Topic> lessons = find_lessons(YOTTA_SOURCE_DIR);
-  const Topic lesson = choose(lessons, options.name, "lesson");
-  const std::string deck =
-      slides_of(read_text(fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, lesson.id)));
-  if (options.markdown) {
-    fmt::print("{}", deck);
-    return 0;
-  }
+  const std::string root = YOTTA_SOURCE_DIR;
+  const Topic lesson = choose(find_lessons(root), options.name, "lesson");
+  const std::string folder = root + "/lessons/" + lesson.id;
+  const std::string body = html_of(read_outline(file_of(folder + "/slides.outline")),
+                                   read_text(folder + "/README.md"), folder);
   const std::string out = options.out.empty() ? lesson.id + ".html" : options.out;
   JsonOutput json(options.json);
-  make_deck(lesson, deck, out);
+  const std::string deck = read_text(root + "/course/slides/deck.html");
+  write_text(out, filled(filled(deck, "$title$", escaped(lesson.title)), "$body$", body));
+  fmt::print("{}\n", out);
   json.write({{"lesson", lesson.id}, {"file", out}});
   return 0;
 }

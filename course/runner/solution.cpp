@@ -24,18 +24,27 @@ constexpr long most_errors = 16 << 20;  // bytes: the first error counts, and th
 // A name as Ninja has it: in the build folder, unless it is a whole path.
 std::string in_build(const std::string& name) { return fs::path(YOTTA_BUILD_DIR) / name; }
 
-Ending cmake_build(const Words& targets, const Words& ninja_options = {}) {
+constexpr long longest_list = 1 << 24;  // bytes; commands are longer than what a program may print
+
+Words cmake_words(const Words& targets) {
   Words words = {"cmake", "--build", YOTTA_BUILD_DIR, "--target"};
   words.insert(words.end(), targets.begin(), targets.end());
-  words.insert(words.end(), ninja_options.begin(), ninja_options.end());
-  // A list of commands is longer than what a program may print.
-  Watched watched{build_seconds, 1 << 24};
-  watched.output_file = build_output();
-  return run_watched(words, watched);
+  return words;
 }
 
-bool has(const Words& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+// By whoever holds build_lock(): others read meanwhile how far it is.
+Ending build_targets(const Words& targets) {
+  Watched watched{build_seconds, longest_list};
+  watched.output_file = build_output();
+  return run_watched(cmake_words(targets), watched);
+}
+
+// The commands that build a target. Nobody needs the lock for it, so nothing that is shared is
+// written.
+Ending list_commands(const std::string& target) {
+  Words words = cmake_words({target});
+  words.insert(words.end(), {"--", "-t", "commands"});
+  return run_limited(words, build_seconds, longest_list);
 }
 
 bool says(const Ending& ending, const char* words) {
@@ -130,37 +139,13 @@ std::vector<Symbol> reference_symbols(const Exercise& exercise) {
   return all;
 }
 
-#if defined(__clang__)
-constexpr Compiler compiler = Compiler::clang;
-#else
-constexpr Compiler compiler = Compiler::gcc;
-#endif
-
-// Lets the compiler tell uses of what it may compute of the library's: see vet_constants.cpp.
-// Compiled apart, so that what is graded does not depend on it.
-std::vector<Refusal> refused_constants(const Measure& measure, const std::string& file,
-                                       const std::string& folder, Words command) {
-  const std::string text =
-      header_of_constants(measure, read_text(folder + "/solution.d"), compiler);
-  if (text.empty()) return {};
-  const std::string header = folder + "/constants.hpp";
-  write_text(header, text);
-  command.insert(command.end(), {"-include", header, "-Wdeprecated-declarations", "-fsyntax-only"});
-  if (compiler == Compiler::clang) command.push_back("-ferror-limit=0");
-  const Ending compiled = compile(command);
-  if (!compiled.well() && compiler == Compiler::gcc)
-    throw CouldNotGrade("the compiler did not tell which functions of the library are used:\n" +
-                        compiled.output);
-  return vet_constants(compiled.output, file);
-}
-
 bool instrumented(const Exercise& exercise) { return exercise.asan && can_instrument(); }
 
 // Of the target exercise_NN_topic_VARIANT, for this file.
 BuildCommands own_commands(const Exercise& exercise, const std::string& variant,
                            const std::string& file, const RunFolder& folder) {
   const std::string target = fmt::format("exercise_{}_{}", exercise.id, variant);
-  const Ending listed = cmake_build({target}, {"--", "-t", "commands"});
+  const Ending listed = list_commands(target);
   return commands_for(
       listed.output,
       fmt::format("exercises/CMakeFiles/{}.dir/{}/adapter.cpp.o", target, exercise.id),
@@ -244,14 +229,14 @@ Grader build_grader(const Exercise& exercise) {
   const Grader grader{in_build("exercises/" + library), {}};
   remove_left_hidden_cases();
   if (!fs::exists(grader.library))
-    fmt::print(stderr,
-               "Building the tests of {}: half a minute, once. The first exercise builds the "
-               "library too, which takes some minutes ...\n",
-               exercise.id);
+    fmt::print(stderr, "Building the tests of {}: half a minute, once{} ...\n", exercise.id,
+               fs::exists(YOTTA_SOURCE_DIR "/handout")
+                   ? ""
+                   : ". The first exercise builds the library too, which takes some minutes");
   const FileLock lock(build_lock());
   Words targets = {library, starter};
   if (instrumented(exercise)) targets.push_back("yotta_precompiled_asan");
-  const Ending ending = cmake_build(targets);
+  const Ending ending = build_targets(targets);
   if (!ending.well())
     throw CouldNotGrade(fmt::format("the graded cases of {} {}", exercise.id, why_unbuilt(ending)));
   return {grader.library, known_by_nothing(in_build("exercises/" + starter))};
@@ -294,9 +279,7 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
   std::vector<Refusal> refusals = vet_text(text, measure);
   if (at_once(refusals)) return {"", "", refusals_text(refusals)};
   const BuildCommands commands = own_commands(exercise, "student", file, folder);
-  Words with_list = commands.compile;
-  with_list.insert(with_list.end(), {"-MD", "-MF", folder.path() + "/solution.d"});
-  const Ending compiled = compile(with_list);
+  const Ending compiled = compile(commands.compile);
   if (is_too_large(compiled)) return {"", "", large_array};
   if (has_no_end(compiled))
     return {
@@ -305,8 +288,6 @@ Built build_solution(const Exercise& exercise, const std::string& file, const Ru
                     "constexpr that does not end?",
                     compile_seconds, compiler_memory >> 30)};
   if (!compiled.well()) return {"", compiled.output, ""};
-  for (const Refusal& one : refused_constants(measure, file, folder.path(), commands.compile))
-    refusals.push_back(one);
   const std::vector<Symbol> object = symbols_of(folder.path() + "/solution.o"),
                             reference = reference_symbols(exercise);
   std::set<std::string> detours;

@@ -2,12 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
 #include <string>
 #include <vector>
 
-#include "course/shared/usage.hpp"
+#include "course/options/usage.hpp"
 #include "runner/check.hpp"
 #include "runner/exercise.hpp"
 #include "runner/learn.hpp"
@@ -18,8 +19,6 @@
 
 namespace runner {
 namespace {
-
-using Words = std::vector<std::string>;
 
 // `lesson` and `bench`: a name to run, or a list.
 CLI::App* add_choice(CLI::App& app, const std::string& verb, const std::string& help,
@@ -99,10 +98,10 @@ void add_learn(CLI::App& app, LearnOptions& options, int& result) {
 }
 
 // What the build calls to make the files that the suite proves an exercise with.
-struct Variant {
+struct VariantOptions {
   std::string exercise, name, out;
 };
-void add_variant(CLI::App& app, Variant& variant) {
+void add_variant(CLI::App& app, VariantOptions& variant) {
   CLI::App* command =
       app.add_subcommand("variant", "Write the starter, library or wrong variant")->group("");
   command->add_option("exercise", variant.exercise)->required();
@@ -116,49 +115,50 @@ void add_variant(CLI::App& app, Variant& variant) {
 
 // After the name of a lesson or benchmark every word is the program's own. Takes them off the
 // command line.
-Words take_program_arguments(Words& words) {
+std::vector<std::string> take_program_arguments(std::vector<std::string>& words) {
   if (words.size() < 2 || (words[0] != "lesson" && words[0] != "bench")) return {};
   if (words[1].starts_with("-")) return {};
-  Words taken(words.begin() + 2, words.end());
+  std::vector<std::string> taken(words.begin() + 2, words.end());
   words.resize(2);
   if (!taken.empty() && taken[0] == "--") taken.erase(taken.begin());
   return taken;
 }
 
 // What the verbs are told.
-struct Told {
+struct VerbOptions {
   Named lesson, bench;
   CheckOptions check;
   StudentOptions student;
   LearnOptions learn;
   PredictOptions predict;
-  Variant variant;
+  VariantOptions variant;
 };
-void add_student_commands(CLI::App& app, Told& told, const Words& rest, int& result) {
-  add_choice(app, "lesson", "List the lessons, or run one", told.lesson)->callback([&] {
-    result = runner::lesson(told.lesson.name, rest, told.lesson.json);
+void add_student_commands(CLI::App& app, VerbOptions& options, const std::vector<std::string>& rest,
+                          int& result) {
+  add_choice(app, "lesson", "List the lessons, or run one", options.lesson)->callback([&] {
+    result = runner::lesson(options.lesson.name, rest, options.lesson.json);
   });
-  add_choice(app, "bench", "List the benchmarks, or run one", told.bench)->callback([&] {
-    result = runner::bench(told.bench.name, rest, told.bench.json);
+  add_choice(app, "bench", "List the benchmarks, or run one", options.bench)->callback([&] {
+    result = runner::bench(options.bench.name, rest, options.bench.json);
   });
-  add_check(app, told.check, result);
-  add_student_verbs(app, told.student, result);
-  add_learn(app, told.learn, result);
-  add_predict(app, told.predict, result);
-  add_variant(app, told.variant);
+  add_check(app, options.check, result);
+  add_student_verbs(app, options.student, result);
+  add_learn(app, options.learn, result);
+  add_predict(app, options.predict, result);
+  add_variant(app, options.variant);
 }
 
 }  // namespace
 
 int run_command_line(int argc, char** argv,
                      const std::function<void(CLI::App& app, int& result)>& add_others) {
-  Words words(argv + 1, argv + argc);
-  const Words rest = take_program_arguments(words);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::vector<std::string> rest = take_program_arguments(words);
   int result = 0;
   CLI::App app{"Yotta's lessons, exercises, benchmarks and tests", "./yotta"};
   app.require_subcommand(1);
-  Told told;
-  add_student_commands(app, told, rest, result);
+  VerbOptions options;
+  add_student_commands(app, options, rest, result);
   if (add_others) add_others(app, result);
   try {
     std::reverse(words.begin(), words.end());  // the order in which CLI11 takes a list

@@ -2,9 +2,12 @@
 // the tools of authors and instructors. So a student's first build is of what they need.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace runner {
 

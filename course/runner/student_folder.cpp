@@ -74,12 +74,15 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return files;
 }
 
+// Of a file in UTF-16 its letters, so that it is known, and refused for what it is.
 std::string text_of(const fs::path& file) {
   std::error_code error;
   const bool may_read = fs::symlink_status(file, error).type() == fs::file_type::regular &&
                         fs::file_size(file, error) <= most_source_bytes && !error;
   try {
-    return may_read ? read_text(file) : "";
+    std::string text = may_read ? read_text(file) : "";
+    std::erase(text, '\0');
+    return text;
   } catch (const std::runtime_error&) {
     return "";
   }

@@ -9,7 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "runner/json_output.hpp"
 #include "runner/progress.hpp"
 #include "runner/submission.hpp"

@@ -178,6 +178,11 @@ void say_what_is_missing(const Exercise& exercise, const fs::path& place, const 
                                      exercise.file_name(), listing(place));
   if (files.unknown.empty()) return;
   submission.handed = Handed::unrecognised;
+  if (files.found.empty() && files.unknown.size() == 1 &&
+      files.unknown[0].filename() == not_taken_file) {
+    submission.why = unknown_files(files.unknown, student);
+    return;
+  }
   submission.why +=
       fmt::format("\nof no exercise that is known: {}", unknown_files(files.unknown, student));
 }

@@ -9,16 +9,17 @@
 #include <cstring>
 #include <map>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 
 namespace runner {
 namespace {
 
 // Of the only terminal there is; handlers of signals read these.
-termios before, raw;
+termios usual_mode, raw_mode;
 volatile std::sig_atomic_t group_to_end = 0;
 
-constexpr int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+constexpr int leaving_signals[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGSEGV,
+                                   SIGABRT, SIGBUS,  SIGFPE, SIGILL};
 constexpr char enter_screen[] = "\033[?1049h\033[?25l", leave_screen[] = "\033[?25h\033[?1049l";
 
 void say(const char* text) {
@@ -26,12 +27,12 @@ void say(const char* text) {
 }
 
 void enter() {
-  tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
+  tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw_mode);
   say(enter_screen);
 }
 void leave() {
   say(leave_screen);
-  tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+  tcsetattr(STDIN_FILENO, TCSAFLUSH, &usual_mode);
 }
 
 void end_by(int number) {
@@ -99,11 +100,11 @@ std::vector<std::string> keys_of(const std::string& bytes) {
 }
 
 Terminal::Terminal() {
-  tcgetattr(STDIN_FILENO, &before);
-  raw = before;
-  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-  raw.c_cc[VMIN] = 0, raw.c_cc[VTIME] = 0;
-  for (const int number : ends) on(number, end_by);
+  tcgetattr(STDIN_FILENO, &usual_mode);
+  raw_mode = usual_mode;
+  raw_mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  raw_mode.c_cc[VMIN] = 0, raw_mode.c_cc[VTIME] = 0;
+  for (const int number : leaving_signals) on(number, end_by);
   on(SIGTSTP, stop_for_a_while);
   on(SIGWINCH, nothing);
   on(SIGPIPE, SIG_IGN);
@@ -111,7 +112,7 @@ Terminal::Terminal() {
 }
 
 Terminal::~Terminal() {
-  for (const int number : ends) std::signal(number, SIG_DFL);
+  for (const int number : leaving_signals) std::signal(number, SIG_DFL);
   for (const int number : {SIGTSTP, SIGWINCH}) std::signal(number, SIG_DFL);
   leave();
 }

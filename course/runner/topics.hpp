@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "course/shared/edit_distance.hpp"
+#include "course/options/edit_distance.hpp"
 
 namespace runner {
 

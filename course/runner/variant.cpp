@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "course/shared/record.hpp"
+#include "course/cases/record.hpp"
 
 namespace runner {
 namespace {
@@ -23,7 +23,7 @@ Told told_in(const std::string& tree, const Exercise& exercise) {
   return told;
 }
 
-std::string joined(const Told& told) {
+std::string told_lines(const Told& told) {
   std::string text;
   for (const auto& [name, number] : told)
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, number);
@@ -58,7 +58,7 @@ Lines sentences(const Exercise& exercise, const Told& told) {
 Lines use_variant(const Exercise& exercise, const std::string& key, const std::string& tree) {
   const Told told = key.empty() ? told_in(tree, exercise) : told_by(exercise, key);
   setenv("YOTTA_VARIANT", key.c_str(), 1);
-  setenv("YOTTA_TOLD", joined(told).c_str(), 1);
+  setenv("YOTTA_TOLD", told_lines(told).c_str(), 1);
   return sentences(exercise, told);
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 
 using yotta::console::Color;
 using yotta::console::paint;
@@ -149,6 +149,18 @@ std::string apart_lines(const Grade& grade) {
   return text;
 }
 
+// Which tasks may earn more where what is handed in is graded.
+std::string not_apart_line(const Grade& grade) {
+  std::vector<std::string> tasks;
+  for (const TaskResult& result : grade.tasks)
+    if (result.not_apart) tasks.push_back(result.task.id);
+  if (tasks.empty()) return "";
+  return fmt::format(
+      "{} could not be judged alone: this tree has no right solution of what they use. When your "
+      "work is graded, they count with the library's.\n",
+      fmt::join(tasks, ", "));
+}
+
 std::string hints_line(const Verdict& verdict) {
   std::string text;
   for (const HintsRead& one : verdict.hints.value_or(std::vector<HintsRead>{}))
@@ -286,8 +298,8 @@ std::string verdict_text(const Exercise& exercise, const Verdict& verdict, const
   if (verdict.compiled() && !verdict.solved(shown.task) && !exercise.tasks.empty())
     text += fmt::format("\nFor a hint: ./yotta hint {}\n",
                         shown.task.empty() ? exercise.number() : shown.task);
-  return text + "\n" + needs_others_line(grade) + apart_lines(grade) + hints_line(verdict) +
-         points_text(verdict);
+  return text + "\n" + needs_others_line(grade) + apart_lines(grade) + not_apart_line(grade) +
+         hints_line(verdict) + points_text(verdict);
 }
 
 }  // namespace runner

@@ -21,6 +21,7 @@ nlohmann::json task_json(const Grade& grade, const TaskResult& result) {
                          {"hint_points", result.hint_points},
                          {"message", failed == nullptr ? "" : failed->message}};
   json["judged_with"] = result.judged_with;
+  json["not_apart"] = result.not_apart;
   json["mend_first"] =
       result.mend_first.empty() ? nlohmann::json() : nlohmann::json(result.mend_first);
   return json;
@@ -115,6 +116,7 @@ nlohmann::json kept_tasks(const Grade& grade) {
     task.erase("message");
     task.erase("mend_first");
     task.erase("judged_with");
+    task.erase("not_apart");
     task["points"] = result.points + result.hint_points;  // hints are counted anew
     list.push_back(task);
   }

@@ -1,28 +1,26 @@
 // Vetting: what a student's file may not hold is refused before it runs. A refused file has no
-// points.
+// points. The wall is elsewhere: the program is a process of its own, in a sandbox (sandbox.hpp),
+// with sizes that nobody knows before, and the function runs on a stack of its own
+// (course/cases/own_stack.hpp). Vetting refuses only what goes round that:
 //
-//     the text, before it is compiled     no line for the preprocessor but includes of known
-//                                         headers; code only in namespace yotta::student; no asm,
-//                                         no extern "C", no attributes of the compiler's; no name
-//                                         of the library that the exercise is about
-//     what the compiler says             no use of a constexpr function that the exercise is about,
-//                                        or of one that calls it:
-//                                         computed while compiling, it leaves no symbol
-//                                         (vet_constants.cpp)
-//     the object, before it is linked     no call that ends the program, starts processes or
-//                                         threads, sleeps, opens files or clears a ledger; nothing
-//                                         of the library that the exercise is about, by whatever
-//                                         name, and nothing that calls it (call_graph.hpp); no
-//                                         symbol of its own outside of the namespace; nothing that
-//                                         runs before main()
+//     the text, before it is compiled     a file that an error would show: no line for the
+//                                         preprocessor but includes of known headers.
+//                                         What no object shows: code outside of namespace
+//                                         yotta::student, asm, attributes that switch a check off,
+//                                         the rank's context
+//     the object, before it is linked     the library's own answer, by whatever name, and what
+//                                         calls it (call_graph.hpp); the ledger and the tests;
+//                                         a function in place of another's; calls of C and files
+//                                         by which one finds the case's stack, and code before
+//                                         main(), which runs on it
 //
 // What the library's own solution and the starter need is always allowed: their objects are the
 // measure. A right solution that is written differently passes: it calls the standard library and
 // the rest of Yotta as it likes.
 //
-// What it does not stop: an address that is computed and called, or memory of the program's that is
-// overwritten. Behind it stands the sandbox (course/runner/sandbox.hpp), which keeps harm away; in
-// its own memory a program may still cheat, and who reads the file sees it.
+// What it does not stop: an address that is computed and called, memory of the program's that is
+// overwritten, and a table of the library's constexpr answers for every size, which the compiler
+// fills. Who reads the file sees them.
 #pragma once
 
 #include <set>
@@ -64,16 +62,6 @@ Measure measure_of(const Exercise& exercise);
 
 // What is wrong with a student's text.
 std::vector<Refusal> vet_text(const std::string& text, const Measure& measure);
-
-// For the compiler, before it sees a student's file: a header by which it tells uses of the
-// library's constexpr functions that the exercise is about, and of those that call them; empty:
-// there are none. Of the headers among `dependencies`, the compiler's list of what the file
-// includes: no other can be used.
-enum class Compiler { gcc, clang };
-std::string header_of_constants(const Measure& measure, const std::string& dependencies,
-                                Compiler compiler);
-// What the compiler then says of their uses in `file`.
-std::vector<Refusal> vet_constants(const std::string& log, const std::string& file);
 
 // A symbol of an object file, as `nm -P` lists it.
 struct Symbol {

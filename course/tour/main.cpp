@@ -4,13 +4,13 @@
 #include <cmath>
 #include <set>
 
-#include "course/shared/console.hpp"
-#include "course/shared/json_object.hpp"
-#include "course/shared/options.hpp"
-#include "course/shared/timelines.hpp"
-#include "course/shared/training.hpp"
+#include "course/options/console.hpp"
+#include "course/options/json_object.hpp"
+#include "course/options/options.hpp"
+#include "course/options/timelines.hpp"
 #include "course/tour/real_cluster.hpp"
 #include "course/tour/report.hpp"
+#include "course/training/training.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/core/system/files.hpp"
@@ -238,6 +238,7 @@ int main(int argc, char** argv) {
     techniques(figures, plan, cluster);
     one_step(figures, plan, ranks, cluster, timelines);
     samples(figures);
+    figures.book = book_from(report);
     write_file(report, report_html(figures));
     if (!json.empty()) write_json(json, figures);
     heading("7. What would this model need on a real cluster?");

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "yotta/core/ledger.hpp"
 #include "yotta/machine/pictures/timeline_file.hpp"
 
@@ -15,12 +15,13 @@ namespace yotta {
 namespace {
 
 constexpr const char* style = R"(
-:root { --ink: #1d2430; --soft: #5b6675; --line: #d9dee5; --blue: #2b6cb0; --orange: #dd6b20; --back: #ffffff; --card: #f7f9fb; }
+:root { --ink: rgba(0, 0, 0, .87); --soft: rgba(0, 0, 0, .68); --line: #d9dee5; --blue: #0072b2; --orange: #d55e00; --link: #4051b5; --back: #fff; --card: #f5f5f5; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6eaf0; --soft: #9aa7b8; --line: #39424f; --blue: #63a4e8; --orange: #f6a35c; --back: #14181e; --card: #1c222b; }
+  :root { --ink: #e2e4e9; --soft: rgba(226, 228, 233, .76); --line: #454a5c; --blue: #56b4e9; --orange: #e69f00; --link: #a8b4f0; --back: #1e2129; --card: #272a35; }
 }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 1080px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+body { font: 16px/1.6 -apple-system, BlinkMacSystemFont, Helvetica, Arial, sans-serif; color: var(--ink); background: var(--back); max-width: 76rem; margin: 0 auto 2rem; padding: 4.2rem 1rem 0; overflow-wrap: anywhere; }
+header { position: absolute; inset: 0 0 auto; background: #4051b5; color: #fff; padding: .7rem 1rem; font-weight: bold; } header a { color: #fff; } a { color: var(--link); }
+h1 { font-size: 2rem; font-weight: 300; margin-bottom: .2rem; } h2 { font-size: 1.5rem; font-weight: 300; margin-top: 2.2rem; }
 p.soft, td.soft, figcaption { color: var(--soft); }
 table { border-collapse: collapse; width: 100%; font-size: .85rem; white-space: nowrap; } th { text-align: left; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .4rem; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
@@ -28,7 +29,7 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px
 .cards { display: flex; flex-wrap: wrap; gap: .8rem; } .card { flex: 1 1 130px; box-sizing: border-box; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
 .card b { display: block; font-size: 1.35rem; } figure { margin: 0; } .chart text { fill: var(--soft); font: 12px system-ui, sans-serif; } .chart svg { max-width: 100%; height: auto; }
 /* What is wider than the screen is moved in its own frame: the page itself is never wider. */
-.wide, .step { overflow-x: auto; } .step svg { width: 100%; min-width: 900px; height: auto; border-radius: 6px; } code { overflow-wrap: anywhere; }
+.wide, .step { overflow-x: auto; } .step svg { width: 100%; min-width: 900px; height: auto; border-radius: 6px; }
 )";
 
 std::string card(const std::string& number, const std::string& what) {
@@ -127,8 +128,12 @@ std::string report_html(const TourFigures& figures) {
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-      "<title>Yotta: your first distributed training</title><style>{}</style></head><body>\n",
-      style);
+      "<title>Yotta: your first distributed training</title><style>{}</style></head><body>\n"
+      "<header>Yotta{}</header>\n",
+      style,
+      figures.book.empty()
+          ? ""
+          : fmt::format(" · <a href=\"{}/index.html\">the book</a>", figures.book));
   html += fmt::format(
       "<h1>Your first distributed training</h1>\n<p class=\"soft\">{}; {} parameters; {} steps of "
       "{} "
@@ -169,7 +174,7 @@ std::string report_html(const TourFigures& figures) {
       "a step's time on {}, a machine that is only described: for a model this small it is "
       "latency, "
       "message after message.</p>\n{}",
-      xml_escaped(figures.cluster), techniques_html(figures.techniques));
+      xml_escaped(figures.cluster), techniques_html(figures.techniques, figures.book));
   html += fmt::format(
       "<h2>One step of {} ranks, in time</h2>\n<p>When each rank computed and sent, on {}: point "
       "at "
@@ -184,12 +189,16 @@ std::string report_html(const TourFigures& figures) {
       "<pre>{}</pre>\n<p>After {} steps:</p><pre>{}</pre>\n",
       xml_escaped(figures.prompt), xml_escaped(figures.sample_before), figures.steps,
       xml_escaped(figures.sample_after));
-  html +=
-      "<h2>Next</h2>\n<ol><li><code>./yotta lesson 00</code>: what a rank is, and every letter</li>"
-      "<li><code>./yotta lesson 10</code>: how the ranks added up their gradients</li>"
+  html += fmt::format(
+      "<h2>Next</h2>\n<ol><li><code>./yotta lesson 00</code>: {}</li>"
+      "<li><code>./yotta lesson 10</code>: {}</li>"
       "<li><code>./yotta check 10</code>: write the ring yourself</li>"
-      "<li><code>./yotta train --text my_notes.txt --ranks 4</code>: your own text</li></ol>\n"
-      "</body></html>\n";
+      "<li><code>./yotta train --text my_notes.txt --ranks 4</code>: your own text</li>"
+      "<li><code>./yotta book</code>: all lessons as a site, with figures that move{}</li></ol>\n"
+      "</body></html>\n",
+      book_link(figures.book, "00_start", "what a rank is, and every letter"),
+      book_link(figures.book, "10_collectives", "how the ranks added up their gradients"),
+      figures.book.empty() ? "" : "; this page links to yours");
   return html;
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "course/shared/training.hpp"
 #include "course/tour/techniques.hpp"
+#include "course/training/training.hpp"
 #include "yotta/machine/trace.hpp"
 
 namespace yotta {
@@ -24,6 +24,7 @@ struct TourFigures {
   double largest_difference = 0;  // between the two loss lists, relative
   std::vector<RankFigures> serial, parallel;
   std::string sample_before, sample_after, prompt;
+  std::string book;     // its address from where the report lies; empty if it has not been made
   std::string cluster;  // on which the techniques are timed
   std::vector<TechniqueFigures> techniques;
   Trace step;  // of the parallel run, on that machine

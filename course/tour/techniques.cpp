@@ -1,6 +1,6 @@
 #include "course/tour/techniques.hpp"
 
-#include "course/shared/console.hpp"
+#include "course/options/console.hpp"
 #include "yotta/comm/recording/recorder.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 
@@ -19,37 +19,49 @@ struct Switches {
 };
 struct Technique {
   const char* name;
+  const char* lesson;
   const char* options;  // of ./yotta train
   MeshShape shape;
   Switches with = {};
 };
 constexpr Technique all_techniques[] = {
-    {"one rank", "--ranks 1", {}},
-    {"DDP", "--layout dp=4", {.dp_replicate = 4}},
+    {"one rank", "12_transformer", "--ranks 1", {}},
+    {"DDP", "13_ddp", "--layout dp=4", {.dp_replicate = 4}},
     {"DDP, recomputing",
+     "17_activation_checkpointing",
      "--layout dp=4 --recompute all",
      {.dp_replicate = 4},
      {.recompute = "all"}},
-    {"ZeRO-1", "--layout dp=4 --zero 1", {.dp_replicate = 4}, {.zero = 1}},
-    {"ZeRO-2", "--layout dp=4 --zero 2", {.dp_replicate = 4}, {.zero = 2}},
-    {"FSDP (ZeRO-3)", "--layout fsdp=4", {.dp_shard = 4}},
-    {"HSDP", "--layout fsdp=2,dp=2", {.dp_shard = 2, .dp_replicate = 2}},
-    {"pipeline, 1F1B", "--layout pp=4", {.pp = 4}},
-    {"zero bubble", "--layout pp=4 --schedule zb-h1", {.pp = 4}, {.schedule = "zb-h1"}},
-    {"DualPipe", "--layout pp=4 --schedule dualpipe", {.pp = 4}, {.schedule = "dualpipe"}},
-    {"tensor parallel", "--layout tp=4", {.tp = 4}},
+    {"ZeRO-1", "14_zero", "--layout dp=4 --zero 1", {.dp_replicate = 4}, {.zero = 1}},
+    {"ZeRO-2", "14_zero", "--layout dp=4 --zero 2", {.dp_replicate = 4}, {.zero = 2}},
+    {"FSDP (ZeRO-3)", "15_fsdp", "--layout fsdp=4", {.dp_shard = 4}},
+    {"HSDP", "16_hsdp", "--layout fsdp=2,dp=2", {.dp_shard = 2, .dp_replicate = 2}},
+    {"pipeline, 1F1B", "18_pipeline", "--layout pp=4", {.pp = 4}},
+    {"zero bubble",
+     "19_zero_bubble",
+     "--layout pp=4 --schedule zb-h1",
+     {.pp = 4},
+     {.schedule = "zb-h1"}},
+    {"DualPipe",
+     "19_zero_bubble",
+     "--layout pp=4 --schedule dualpipe",
+     {.pp = 4},
+     {.schedule = "dualpipe"}},
+    {"tensor parallel", "20_tensor_parallel", "--layout tp=4", {.tp = 4}},
     {"sequence parallel",
+     "21_sequence_parallel",
      "--layout tp=4 --sequence-parallel",
      {.tp = 4},
      {.sequence_parallel = true}},
-    {"Async-TP", "--layout tp=4 --async-tp", {.tp = 4}, {.async_tp = true}},
-    {"ring attention", "--layout cp=4", {.cp = 4}},
+    {"Async-TP", "22_async_tp", "--layout tp=4 --async-tp", {.tp = 4}, {.async_tp = true}},
+    {"ring attention", "23_ring_attention", "--layout cp=4", {.cp = 4}},
     {"Ulysses",
+     "24_ulysses",
      "--layout cp=4 --context-parallel ulysses",
      {.cp = 4},
      {.context_parallel = "ulysses"}},
-    {"tensor + FSDP", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
-    {"8 experts", "--layout ep=4 --experts 8", {.ep = 4}, {.experts = 8}},
+    {"tensor + FSDP", "26_nd_parallel", "--layout tp=2,fsdp=2", {.tp = 2, .dp_shard = 2}},
+    {"8 experts", "25_expert_parallel", "--layout ep=4 --experts 8", {.ep = 4}, {.experts = 8}},
 };
 
 // One run, and the time of a step on the machine: of all but the first, which comes after sharing
@@ -102,6 +114,7 @@ std::vector<TechniqueFigures> compare_techniques(
     TechniqueFigures& made = all.emplace_back();
     const TrainingFigures figures = timed(plan, cluster, made.step_seconds);
     made.name = technique.name;
+    made.lesson = technique.lesson;
     made.layout = technique.options;
     made.loss = figures.loss.back();
     for (const RankFigures& rank : figures.ranks) {
@@ -127,7 +140,14 @@ std::string techniques_text(const std::vector<TechniqueFigures>& techniques) {
   return text;
 }
 
-std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
+std::string book_link(const std::string& book, const std::string& lesson,
+                      const std::string& words) {
+  if (book.empty()) return words;
+  return fmt::format("<a href=\"{}/lessons/{}.html\">{}</a>", book, lesson, words);
+}
+
+std::string techniques_html(const std::vector<TechniqueFigures>& techniques,
+                            const std::string& book) {
   const auto bar = [](double value, double largest, const char* color) {
     return fmt::format(
         "<td><div style=\"background:var(--{});height:12px;width:{:.0f}px\"></div></td>"
@@ -144,8 +164,9 @@ std::string techniques_html(const std::vector<TechniqueFigures>& techniques) {
     html += fmt::format(
         "<tr><td>{}</td><td class=\"n\">{:.4f}</td>{}{}<td class=\"n\">{}</td>"
         "<td><code>{}</code></td></tr>\n",
-        each.name, each.loss, bar(each.bytes_per_step, sent, "orange"),
-        bar(each.peak_bytes, held, "blue"), time_text(each.step_seconds), each.layout);
+        book_link(book, each.lesson, each.name), each.loss,
+        bar(each.bytes_per_step, sent, "orange"), bar(each.peak_bytes, held, "blue"),
+        time_text(each.step_seconds), each.layout);
   return html + "</table></div>\n";
 }
 

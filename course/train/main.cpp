@@ -1,20 +1,22 @@
 // ./yotta train: a transformer on real text, on any number of ranks.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <csignal>
+#include <sstream>
 
-#include "course/shared/comm_choice.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/diloco_options.hpp"
-#include "course/shared/json_object.hpp"
-#include "course/shared/live_picture.hpp"
-#include "course/shared/mask_text.hpp"
-#include "course/shared/options.hpp"
-#include "course/shared/requeue.hpp"
-#include "course/shared/timelines.hpp"
-#include "course/shared/training.hpp"
+#include "course/options/comm_choice.hpp"
+#include "course/options/console.hpp"
+#include "course/options/json_object.hpp"
+#include "course/options/options.hpp"
+#include "course/options/timelines.hpp"
+#include "course/pictures/live_picture.hpp"
+#include "course/training/diloco_options.hpp"
+#include "course/training/mask_text.hpp"
+#include "course/training/requeue.hpp"
+#include "course/training/training.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
-#include "yotta/comm/tcp/tcp_starter.hpp"
+#include "yotta/comm/sockets/run_members.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/text.hpp"
@@ -29,7 +31,7 @@ constexpr double most_patience = 1e6;  // seconds
 struct Arguments {
   TrainingPlan plan;
   std::string dialect = "gpt2", attention = "blockwise", dtype = "f32", layout, json;
-  std::string mask;
+  std::string mask, latent;
   std::string gradient_dtype = "f32", gather_dtype, router = "softmax";
   std::string device = "cpu", matmul = "cublas", diloco, absent, requeue;
   int64_t kv_heads = 0, feed_forward = 0;
@@ -39,7 +41,7 @@ struct Arguments {
   int spares = 0;
   bool live = false;
   std::string live_page;
-  double patience = usual_patience;
+  double patience = members_patience;
 };
 
 void add_model_options(Options& to, Arguments& a) {
@@ -67,6 +69,11 @@ void add_model_options(Options& to, Arguments& a) {
   to.add("--dtype", a.dtype,
          "of weights and activations: f32; or bf16, with f32 master weights and gradients",
          one_of({"f32", "bf16"}));
+  to.add(
+      "--latent", a.latent,
+      "multi-head latent attention in place of q, k and v: numbers of the query's latent, of the "
+      "key's and value's, of a head without and with rope, of its value, as 1536,512,128,64,128",
+      not_empty());
   to.add_flag("--untied", a.untied, "an output matrix of its own, as Llama's dialect has it");
   to.add_flag("--tied", a.tied, "the output matrix is the token table, as GPT-2's dialect has it");
 }
@@ -79,6 +86,12 @@ void add_mixture_options(Options& to, Arguments& a) {
   to.add("--top-k", m.top_k, "experts of a token (k)", at_least(1));
   to.add("--shared-experts", m.shared, "experts that every token runs through as well",
          at_least(0));
+  to.add("--expert-groups", m.groups,
+         "experts are in so many groups, one to a node; a token's are in --top-groups of them",
+         at_least(1));
+  to.add("--top-groups", m.top_groups, "groups that hold the experts of a token", at_least(1));
+  to.add("--dense-layers", m.dense_layers, "first blocks without experts", at_least(0));
+  to.add("--dense-width", m.dense_width, "feed-forward width of --dense-layers", at_least(0));
   to.add("--router", a.router, "what makes scores of logits: softmax (Mixtral), sigmoid (DeepSeek)",
          one_of({"softmax", "sigmoid"}));
   to.add(
@@ -89,6 +102,10 @@ void add_mixture_options(Options& to, Arguments& a) {
       "--balance-loss", m.balance_loss,
       "weight of the loss that evens out the experts' loads, counted in each microbatch: the mean "
       "over --microbatches is another loss than that of the whole batch");
+  to.add("--balance-over", a.plan.balance_over,
+         "what --balance-loss counts: each microbatch, or the whole batch (all forward passes come "
+         "first, and activations of all --microbatches are held; of pipelines only gpipe can)",
+         one_of({"microbatch", "batch"}));
   to.add("--z-loss", m.z_loss, "weight of the loss that keeps the router's logits small");
   to.add("--bias-rate", m.bias_rate,
          "step of a bias that evens out the loads without a loss; 0: no bias");
@@ -101,6 +118,10 @@ void add_run_options(Options& to, Arguments& a) {
       "--pack", p.pack,
       "each file is a document, and a sequence holds several: positions begin anew in each, "
       "and no target is another's; with --mask document");
+  to.add("--separator", p.separator,
+         "with --pack, what stands between documents in a file: '<|endoftext|>', '\\n\\n' (empty "
+         "lines)",
+         not_empty());
   to.add("--encoding", p.encoding, "of text that is not UTF-8, as iconv names it: latin1, utf-16",
          not_empty());
   to.add("--steps", p.steps, "optimizer steps in all", at_least(1));
@@ -127,6 +148,8 @@ void add_rank_options(Options& to, Arguments& a) {
          one_of({"cpu", "cuda"}));
   to.add("--matmul", a.matmul, "on cuda: cublas, or the course's own kernels",
          one_of({"cublas", "course"}));
+  to.add_flag("--graph", p.graph,
+              "on cuda: a step is recorded as a CUDA graph, and is one launch then");
   to.add("--ranks", p.ranks, "how many; data-parallel without --layout", in_range(1, rank_limit));
   to.add("--layout", a.layout,
          "how ranks share the work, as in pp=2,tp=2: axes pp, dp, fsdp, ep, cp, tp. ep is data "
@@ -217,7 +240,8 @@ void add_failure_options(Options& to, Arguments& a) {
   Tolerance& it = a.tolerance;
   to.add("--tolerate", it.missing,
          "go on when ranks die, and take new ones in: so many replicas of the model may be missing "
-         "meanwhile, with --recover reroute so many ranks of each stage",
+         "meanwhile, with --recover reroute so many ranks of each stage; default: all replicas but "
+         "one",
          at_least(0));
   to.add("--recover", a.recover,
          "how: replay (those left share out the whole batch), drop (what the lost would have "
@@ -225,12 +249,12 @@ void add_failure_options(Options& to, Arguments& a) {
          "stage of other replicas, as in --layout pp=2,dp=2), restart (all go back to a snapshot "
          "and wait for new ranks); default: replay, with a single replica restart",
          one_of({"restart", "drop", "replay", "reroute"}));
-  to.add("--spares", a.spares, "of --comm tcp: processes that are ready before any rank dies",
+  to.add("--spares", a.spares, "of --comm processes: those that are ready before any rank dies",
          in_range(0, 64));
-  to.add(
-      "--patience", a.patience,
-      "of --comm tcp: seconds until a process that is stopped, or does not come when another has "
-      "died, is killed and replaced; ten times as long for one that computes meanwhile");
+  to.add("--patience", a.patience,
+         "of --comm processes: seconds until a process that is stopped, or does not come when "
+         "another has died, is killed and replaced; ten times as long for one that computes "
+         "meanwhile");
   to.add("--snapshot-every", it.snapshot_every, "of restart: steps from one snapshot to the next",
          at_least(1));
   to.add("--snapshot-folder", it.snapshots,
@@ -246,7 +270,8 @@ void add_failure_options(Options& to, Arguments& a) {
   to.add("--absent", a.absent,
          "a worker of --diloco that is away for a round and comes back, as in worker=1,round=2",
          not_empty());
-  to.add("--faults", it.faults, "a plan of who dies when (JSON): model/faults.hpp", not_empty());
+  to.add("--faults", it.faults, "a plan of who dies when (JSON): resilience/faults/faults.hpp",
+         not_empty());
 }
 void add_options(Options& to, Arguments& a) {
   to.heading("Model");
@@ -322,17 +347,18 @@ void settle_tolerance(const Options& options, Arguments& a) {
 // dies.
 void expect_others_come(const CommChoice& comm, const Arguments& a) {
   const Tolerance& it = *a.plan.tolerance;
-  const char* const idle = a.spares > 0                   ? "--spares"
-                           : a.patience != usual_patience ? "--patience"
-                                                          : nullptr;
+  const char* const idle = a.spares > 0                     ? "--spares"
+                           : a.patience != members_patience ? "--patience"
+                                                            : nullptr;
   if (idle != nullptr && epoch_host() == nullptr)
     fail(Where::current(),
-         "{} changes nothing here: it is for --comm tcp. Leave it out, or add that", idle);
+         "{} changes nothing here: it is for --comm processes. Leave it out, or add that", idle);
   const bool starts_again = it.recovery == Recovery::restart && !it.snapshots.empty();
   if (!comm.wants_processes() || epoch_host() != nullptr || starts_again) return;
   fail(Where::current(),
-       "a job of mpirun, srun or torchrun ends when a process dies. With --recover restart and "
-       "--snapshot-folder it goes on when it is started again; --comm tcp starts others itself");
+       "a job of mpirun or srun ends when a process dies. With --recover restart and "
+       "--snapshot-folder it goes on when it is started again; --comm processes starts others "
+       "itself");
 }
 
 // On the live page, by the process that starts the others.
@@ -414,6 +440,8 @@ void expect_same_sizes(const Options& options, const Arguments& a, const Transfo
   expect("--experts", m.mixture.experts, saved.mixture.experts);
   expect("--top-k", m.mixture.top_k, saved.mixture.top_k);
   expect("--shared-experts", m.mixture.shared, saved.mixture.shared);
+  expect("--latent", a.latent, std::string());
+  expect("--dense-layers", m.mixture.dense_layers, saved.mixture.dense_layers);
   expect("--router", a.router, std::string(name(saved.mixture.score)));
 }
 
@@ -430,6 +458,37 @@ int64_t settle_sequence(const Options& options, const Arguments& a,
     fail(Where::current(), "--context {}, but the run in {} has {}; leave --context out", asked,
          a.plan.resume, length);
   return held;
+}
+
+// The mask of a loaded model is its own, and that of a resumed run is the run's, unless the options
+// say another.
+void settle_attention(const Options& options, Arguments& a) {
+  TransformerConfig& m = a.plan.model;
+  const bool given = options.given("--mask");
+  settle_documents(a.plan, given);
+  if (given) m.mask = parse_mask(a.mask);
+  if (options.given("--attention") || m.mask == MaskOptions{})
+    m.attention = a.attention == "plain"  ? AttentionKind::plain
+                  : a.attention == "flex" ? AttentionKind::flex
+                                          : AttentionKind::blockwise;
+  if (m.mask == MaskOptions{} || m.attention == AttentionKind::flex) return;
+  fail(Where::current(), "--mask {} is for flex attention, and this is {}; {}",
+       describe_mask(m.mask), name(m.attention),
+       given ? "add --attention flex" : "leave --attention out, or add --mask causal");
+}
+
+// "1536,512,128,64,128"
+LatentConfig parse_latent(const std::string& text) {
+  std::vector<int64_t> sizes;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');)
+    sizes.push_back(whole_number_of(part).value_or(0));
+  if (sizes.size() != 5 || *std::min_element(sizes.begin(), sizes.end()) < 1 ||
+      *std::max_element(sizes.begin(), sizes.end()) > int64_t{1} << 20)
+    fail(Where::current(),
+         "--latent {}: give five whole numbers from 1 to 2^20 with commas, as 1536,512,128,64,128",
+         text);
+  return {sizes[1], sizes[0], sizes[2], sizes[3], sizes[4]};
 }
 
 // The model that the options describe; with --load or --resume, the one in the folder.
@@ -455,15 +514,10 @@ void settle_model(const Options& options, Arguments& a) {
     if (a.tied && a.untied)
       fail(Where::current(), "--tied and --untied say the opposite of each other; give one");
     m.tied = a.tied || (!llama && !a.untied);
+    if (!a.latent.empty()) m.latent = parse_latent(a.latent);
   }
   m.mixture.score = a.router == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
-  m.attention = a.attention == "plain"  ? AttentionKind::plain
-                : a.attention == "flex" ? AttentionKind::flex
-                                        : AttentionKind::blockwise;
-  if (!a.mask.empty()) m.mask = parse_mask(a.mask);
-  if (!a.mask.empty() && m.attention != AttentionKind::flex)
-    fail(Where::current(), "--mask is for flex attention, and this is {}; add --attention flex",
-         name(m.attention));
+  settle_attention(options, a);
   m.dtype = a.dtype == "bf16" ? DType::bf16 : DType::f32;
   a.plan.bf16_gathered = a.gather_dtype == "bf16" && m.dtype != DType::bf16;
   a.plan.bf16_gradients = a.gradient_dtype == "bf16";
@@ -520,8 +574,8 @@ void show_step(LivePicture& live, console::Progress& progress, const StepFigures
 }
 // What is computed before the first line of progress.
 std::string first_step_words(const TrainingPlan& p) {
-  return fmt::format("reads the text, then computes a step of {} sequences of {} tokens", p.batch,
-                     sequence_of(p));
+  return fmt::format("reads the text, then computes a step of {} sequence{} of {} tokens", p.batch,
+                     p.batch == 1 ? "" : "s", sequence_of(p));
 }
 // Trains; the live page ends with what was lost, or with what went wrong.
 TrainingFigures trained(const Arguments& a, LivePicture& live, console::Progress& progress) {
@@ -653,7 +707,7 @@ void set_losses(JsonObject& json, const TrainingFigures& f) {
   json.set("deaths", deaths);
 }
 
-void write_json(const Arguments& a, const TrainingFigures& f) {
+void write_json(const Arguments& a, const TrainingFigures& f, const Timelines& timelines) {
   JsonObject json;
   json.set("ranks", int64_t{a.plan.ranks});
   write_layout(json, a.plan);
@@ -664,6 +718,7 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   if (a.plan.ema > 0 && f.diverged.empty()) json.set("ema_validation_loss", f.ema_validation_loss);
   json.set("tokens_per_second", f.tokens_per_second);
   json.set("step_seconds", f.median_step_seconds);
+  json.set("scores_share", f.scores_share);
   json.set("model_flops_per_step", f.model_flops_per_step);
   json.set("matmul_gflops", f.matmul_gflops);
   json.set("mfu", f.mfu);
@@ -686,6 +741,7 @@ void write_json(const Arguments& a, const TrainingFigures& f) {
   if (a.plan.model.attention == AttentionKind::flex) json.set("flex_flops_per_rank", flex);
   json.set("peak_bytes_by_kind", by_kind);
   if (a.plan.tolerance) set_losses(json, f);
+  timelines.set_profile(json);
   write_file(a.json, json.text());
 }
 
@@ -723,7 +779,7 @@ int main(int argc, char** argv) {
     print_summary(arguments, figures);
     if (figures.stopped_by != 0 && comm.is_first()) print_stop(arguments, figures);
     timelines.finish(trained_steps(arguments.plan, figures));
-    if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures);
+    if (!arguments.json.empty() && comm.is_first()) write_json(arguments, figures, timelines);
     console::expect_printed();
     return comm.finish(figures.diverged);
   } catch (const std::exception& error) {

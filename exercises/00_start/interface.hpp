@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/comm/race.hpp"
 #include "yotta/core/exercise.hpp"
@@ -12,11 +13,11 @@
 namespace exercise {
 
 struct Solution {
-  void (*mean_over_ranks)(const yotta::Communicator& world, std::vector<float>& x);
-  std::vector<float> (*pass_right)(const yotta::Communicator& world,
-                                   const std::vector<float>& mine);
-  int64_t (*add_to_counter)(const yotta::Communicator& world, yotta::SharedCounter& counter,
-                            int64_t found);
+  Call<void(const yotta::Communicator& world, std::vector<float>& x)> mean_over_ranks;
+  Call<std::vector<float>(const yotta::Communicator& world, const std::vector<float>& mine)>
+      pass_right;
+  Call<int64_t(const yotta::Communicator& world, yotta::SharedCounter& counter, int64_t found)>
+      add_to_counter;
 };
 extern const Solution solution;
 

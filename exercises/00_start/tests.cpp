@@ -7,7 +7,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
 

@@ -1,7 +1,7 @@
 // The graded cases of exercise 01.
 #include <vector>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 

@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "course/shared/launch_matmul.hpp"
+#include "course/cases/launch_matmul.hpp"
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/kernel.hpp"
 #include "yotta/machine/roofline.hpp"
@@ -29,15 +30,17 @@ struct Fusion {
 
 struct Solution {
   yotta::MatmulKernel tile_22, tile_32;  // on blocks of 22 x 22 and 32 x 32 threads
-  yotta::Roofline (*dense_roofline)(double tflops, bool asterisk, double tb_per_s);
+  Call<yotta::Roofline(double tflops, bool asterisk, double tb_per_s)> dense_roofline;
   // {FLOPs, bytes, seconds}
-  std::array<double, 3> (*predict)(int64_t m, int64_t n, int64_t k, int64_t T,
-                                   int64_t bytes_per_number, const yotta::Roofline& roof);
-  int64_t (*smallest_tile)(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
-                           const yotta::Roofline& roof, int64_t largest);
-  Reading (*read_measurement)(double flops, double bytes, double seconds,
-                              const yotta::Roofline& roof);
-  Fusion (*fuse)(std::span<const Step> steps, const yotta::Roofline& roof);
+  Call<std::array<double, 3>(int64_t m, int64_t n, int64_t k, int64_t T, int64_t bytes_per_number,
+                             const yotta::Roofline& roof)>
+      predict;
+  Call<int64_t(int64_t m, int64_t n, int64_t k, int64_t bytes_per_number,
+               const yotta::Roofline& roof, int64_t largest)>
+      smallest_tile;
+  Call<Reading(double flops, double bytes, double seconds, const yotta::Roofline& roof)>
+      read_measurement;
+  Call<Fusion(std::span<const Step> steps, const yotta::Roofline& roof)> fuse;
 };
 extern const Solution solution;
 

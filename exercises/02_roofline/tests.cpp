@@ -1,7 +1,7 @@
 // The graded cases of exercise 02: right numbers, and right counts. Time on the emulator says
 // nothing about a GPU and is not looked at.
-#include "course/shared/graded.hpp"
-#include "course/shared/whole_numbers.hpp"
+#include "course/cases/graded.hpp"
+#include "course/cases/whole_numbers.hpp"
 #include "interface.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/device/profile.hpp"
@@ -113,6 +113,8 @@ Chain matmul_and_activation() {
 }
 
 bool near(double a, double b) { return std::abs(a / b - 1) < 1e-9; }
+// Up to the rounding of another order of operations.
+bool same(double a, double b) { return std::abs(a / b - 1) < 1e-13; }
 
 void expect_fused(const Chain& chain) {
   const Roofline roof = roofline_of(chip_named("h100"));
@@ -222,12 +224,20 @@ TEST_CASE("02.2: the ridge is that of dense matmuls") {
          "products are with "
          "zeros and are skipped");
   expect(std::abs(ridge - 295.4) < 0.1, fmt::format("ridge {:.1f}, expected 295.4", ridge));
-  expect(std::abs(h100.peak / 989.5e12 - 1) < 1e-9,
-         fmt::format("peak {:.4g} FLOP/s, expected 9.895e14: a TFLOP is 1e12 FLOPs", h100.peak));
   const Roofline a100 = solution.dense_roofline(312, false, 2.0);
   expect(std::abs(a100.ridge() - 156) < 1e-6,
          fmt::format("A100, 312 TFLOP/s without an asterisk, 2 TB/s: ridge {:.1f}, expected 156",
                      a100.ridge()));
+}
+
+TEST_CASE("02.2: FLOP/s and bytes/s, to the last digits") {
+  const Roofline h100 = solution.dense_roofline(1979, true, 3.35);
+  expect(same(h100.peak, 989.5e12), fmt::format("peak {:.17g} FLOP/s, expected 9.895e14: a TFLOP "
+                                                "is 1e12 FLOPs",
+                                                h100.peak));
+  expect(same(h100.bandwidth, 3.35e12),
+         fmt::format("bandwidth {:.17g} bytes/s, expected 3.35e12: a TB is 1e12 bytes",
+                     h100.bandwidth));
 }
 
 TEST_CASE("02.3: the bytes predicted are those that the kernel asks for") {
@@ -252,18 +262,18 @@ TEST_CASE("02.3: the bytes predicted are those that the kernel asks for") {
 }
 
 TEST_CASE("02.3: time is the longer of two") {
-  const Roofline roof = roofline_of(chip_named("h100"));
-  for (const int64_t size : exercise::sizes<int64_t>({512, 8192}, 9000, 20000)) {
-    const auto [flops, bytes, seconds] = solution.predict(size, size, size, 512, 2, roof);
-    const double compute = flops / roof.peak, move = bytes / roof.bandwidth;
-    expect(std::abs(seconds / (compute + move) - 1) > 1e-9,
-           "the time is the sum of both times; but computing and moving go on at once");
-    expect(std::abs(seconds / std::max(compute, move) - 1) < 1e-9,
-           fmt::format("a matmul of {} in tiles of 512: {:.3g} s predicted; computing takes {:.3g} "
-                       "s and moving "
-                       "{:.3g} s",
-                       size, seconds, compute, move));
-  }
+  for (const char* name : {"h100", "a100"})  // moving takes longer, computing takes longer
+    for (const int64_t size : exercise::sizes<int64_t>({512, 8192}, 9000, 20000)) {
+      const Roofline roof = roofline_of(chip_named(name));
+      const auto [flops, bytes, seconds] = solution.predict(size, size, size, 512, 2, roof);
+      const double compute = flops / roof.peak, move = bytes / roof.bandwidth;
+      expect(std::abs(seconds / (compute + move) - 1) > 1e-9,
+             "the time is the sum of both times; but computing and moving go on at once");
+      expect(near(seconds, std::max(compute, move)),
+             fmt::format("{}, a matmul of {} in tiles of 512: {:.3g} s predicted; computing takes "
+                         "{:.3g} s and moving {:.3g} s",
+                         name, size, seconds, compute, move));
+    }
 }
 
 TEST_CASE("02.4: the smallest tile that is compute-bound, on five chips") {
@@ -287,6 +297,44 @@ TEST_CASE("02.4: the smallest tile that is compute-bound, on five chips") {
                          "{}, expected {}{}",
                          size, bytes, roof.ridge(), got, expected, why));
     }
+}
+
+TEST_CASE("02.4: m, n and k each count") {
+  const Roofline roof{8e12, 1e12};
+  for (const auto& [m, n, k, expected] : {std::tuple{96, 40, 24, 32}, {96, 24, 40, 24}}) {
+    const int64_t got = solution.smallest_tile(m, n, k, 2, roof, 64);
+    expect(
+        got == expected,
+        fmt::format("({}, {}) times ({}, {}), 2 bytes per number, a ridge of 8: T = {}, expected "
+                    "{}",
+                    m, k, k, n, got, expected));
+  }
+}
+
+TEST_CASE("02.4: the first tile and the largest are tried too") {
+  const int64_t first = solution.smallest_tile(64, 64, 64, 4, {1e11, 1e12}, 128);
+  expect(first == 1,
+         fmt::format("a ridge of 0.1, where any tile will do: T = {}, expected 1", first));
+  const Roofline roof = roofline_of(chip_named("a100"));
+  const int64_t fits = first_that_fits(4096, 2, roof, 1024);
+  const int64_t last = solution.smallest_tile(4096, 4096, 4096, 2, roof, fits);
+  expect(last == fits,
+         fmt::format("tiles up to {}, where {} is the first that will do: T = {}: the largest is "
+                     "one of those tried",
+                     fits, fits, last));
+  const int64_t none = solution.smallest_tile(4096, 4096, 4096, 2, roof, fits - 1);
+  expect(none == 0, fmt::format("tiles up to {}, where {} is the first that will do: T = {}, "
+                                "expected 0",
+                                fits - 1, fits, none));
+}
+
+TEST_CASE("02.4: at the ridge memory delivers as fast as the chip multiplies") {
+  // 2 x 64^3 FLOPs and, with T = 16, 4 (2 x 4 + 1) 64^2 bytes: a second each.
+  const int64_t got = solution.smallest_tile(64, 64, 64, 4, {524288, 147456}, 64);
+  expect(got == 16,
+         fmt::format("with T = 16 moving takes as long as computing, and that is enough: "
+                     "T = {}, expected 16",
+                     got));
 }
 
 TEST_CASE("02.4: 0 if no tile will do") {
@@ -327,6 +375,12 @@ TEST_CASE("02.5: a measured time is read under the roof") {
   }
 }
 
+TEST_CASE("02.5: a point just at the ridge is compute-bound") {
+  const Roofline roof = {100, 10};  // ridge 10
+  expect(!solution.read_measurement(20, 2, 1, roof).memory_bound,
+         "10 FLOPs per byte with a ridge of 10: expected compute-bound");
+}
+
 TEST_CASE("02.6: kernels apart run one after the other") {
   const Roofline roof = roofline_of(chip_named("h100"));
   for (const Chain& chain : {matmul_and_activation(), passes_over_numbers()}) {
@@ -346,6 +400,18 @@ TEST_CASE("02.6: what is passed on is neither written nor read") {
 
 TEST_CASE("02.6: the one kernel computes and moves at once") {
   expect_fused(matmul_and_activation());
+}
+
+TEST_CASE("02.6: the one kernel has the steps' FLOPs and bytes, and no others") {
+  // 5 FLOPs and 3 bytes: small, so that nothing that is added is lost beside them.
+  const std::vector<exercise::Step> steps = {{3, 3, 1}, {2, 2, 0}};
+  const double compute = solution.fuse(steps, {1, 10}).fused;
+  expect(
+      near(compute, 5),
+      fmt::format("5 FLOPs at 1 FLOP/s and 3 bytes at 10 bytes/s: {:.4g} s, expected 5", compute));
+  const double move = solution.fuse(steps, {10, 1}).fused;
+  expect(near(move, 3),
+         fmt::format("5 FLOPs at 10 FLOP/s and 3 bytes at 1 byte/s: {:.4g} s, expected 3", move));
 }
 
 TEST_CASE("02.6: a kernel alone is as it was") {

@@ -3,7 +3,8 @@
 
 #include <array>
 
-#include "course/shared/launch_matmul.hpp"
+#include "course/cases/launch_matmul.hpp"
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/kernel.hpp"
 
@@ -18,9 +19,9 @@ struct Solution {
   // Tiles of (32, 32) and 8 of k a block: 8 x 1 sums per thread, 128 threads; 8 x 4, 32 threads.
   yotta::MatmulKernel column, tile;
   // {global, shared}; sizes: BM, BN, BK, TM, TN
-  std::array<double, 2> (*bytes_loaded)(int64_t m, int64_t n, int64_t k,
-                                        const std::array<int, 5>& sizes);
-  int64_t (*bytes_written)(int64_t m, int64_t n, int64_t k, const std::array<int, 5>& sizes);
+  Call<std::array<double, 2>(int64_t m, int64_t n, int64_t k, const std::array<int, 5>& sizes)>
+      bytes_loaded;
+  Call<int64_t(int64_t m, int64_t n, int64_t k, const std::array<int, 5>& sizes)> bytes_written;
 };
 extern const Solution solution;
 

@@ -1,7 +1,7 @@
 // The graded cases of exercise 03: right numbers, and as few loads from shared memory as the tile
 // allows.
-#include "course/shared/graded.hpp"
-#include "course/shared/whole_numbers.hpp"
+#include "course/cases/graded.hpp"
+#include "course/cases/whole_numbers.hpp"
 #include "interface.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/device/profile.hpp"

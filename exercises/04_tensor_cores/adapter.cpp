@@ -68,15 +68,18 @@ const double patience = emulator_options().patience = 0.1;
 using Load4 = void (*)(uint32_t (&)[4], const student::Bf16Matrix&, int, int);
 using Load2 = void (*)(uint32_t (&)[2], const student::Bf16Matrix&, int, int);
 
+// The second of two warps does the work: its lanes are threads 32 to 63.
 template <auto load, int registers>
 __global__ void fragment(student::Bf16Matrix matrix, int row, int column, uint32_t* out) {
+  if (threadIdx.x < 32) return;
   uint32_t mine[registers] = {};
   load(mine, matrix, row, column);
-  for (unsigned i = 0; i < registers; ++i) out[threadIdx.x * registers + i] = mine[i];
+  for (unsigned i = 0; i < registers; ++i) out[(threadIdx.x - 32) * registers + i] = mine[i];
 }
 
 __global__ void store(float* c, int m, int n, int row, int column) {
-  const auto first = static_cast<float>(4 * threadIdx.x);
+  if (threadIdx.x < 32) return;
+  const auto first = static_cast<float>(4 * (threadIdx.x - 32));
   const float mine[4] = {first, first + 1, first + 2, first + 3};
   student::store_c(mine, c, m, n, row, column);
 }
@@ -91,14 +94,14 @@ template <auto load, int registers>
 std::vector<uint32_t> run_load(const Bits& bits, int rows, int columns, int row, int column) {
   const DeviceArray<bfloat16> matrix = on_device(bits);
   DeviceArray<uint32_t> out(32 * registers);
-  launch(fragment<load, registers>, 1, 32, 0, nullptr,
+  launch(fragment<load, registers>, 1, 64, 0, nullptr,
          student::Bf16Matrix{matrix.data(), rows, columns}, row, column, out.data());
   return out.to_host();
 }
 
 std::vector<float> stored(int m, int n, int row, int column) {
   DeviceArray<float> c(std::vector<float>(static_cast<size_t>(m * n + 64), -1.0f));
-  launch(store, 1, 32, 0, nullptr, c.data(), m, n, row, column);
+  launch(store, 1, 64, 0, nullptr, c.data(), m, n, row, column);
   return c.to_host();
 }
 
@@ -136,7 +139,7 @@ const exercise::Solution exercise::solution = {
     run_load<Load4{student::load_a}, 4>,
     run_load<Load2{student::load_b}, 2>,
     stored,
-    run_product<student::matmul_mma<1>, 1, 16, 8>,
+    run_product<student::matmul_mma<2>, 2, 16, 16>,
     run_product<student::matmul_warp_mma<2, 2, 4>, 2, 32, 64>,
     student::lane_of_c,
     run_distances};

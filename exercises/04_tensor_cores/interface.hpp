@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/dot_chains.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/core/matmul.hpp"
@@ -30,19 +31,20 @@ struct Distances {
 };
 
 struct Solution {
-  // Registers of the 32 lanes, four or two each: the fragment of the tile at (row, column).
-  std::vector<uint32_t> (*fragment_a)(const Bits& a, int m, int k, int row, int column);
-  std::vector<uint32_t> (*fragment_b)(const Bits& b, int k, int n, int row, int column);
+  // Registers of the 32 lanes of a block's second warp, four or two each: the fragment of the tile
+  // at (row, column).
+  Call<std::vector<uint32_t>(const Bits& a, int m, int k, int row, int column)> fragment_a;
+  Call<std::vector<uint32_t>(const Bits& b, int k, int n, int row, int column)> fragment_b;
   // C (m, n), and 64 numbers behind it, all -1 before accumulator i of each lane, 4 lane + i, was
   // stored.
-  std::vector<float> (*stored)(int m, int n, int row, int column);
-  // One warp a tile of 16 x 8; two warps per block, and 32 x 32 each.
-  Product (*product)(const Bits& a, const Bits& b, int m, int n, int k);
-  Product (*warp_tiles)(const Bits& a, const Bits& b, int m, int n, int k);
-  int (*lane_of_c)(int row, int column);
+  Call<std::vector<float>(int m, int n, int row, int column)> stored;
+  // Two warps per block, with a tile of 16 x 8 each, and of 32 x 32.
+  Call<Product(const Bits& a, const Bits& b, int m, int n, int k)> product;
+  Call<Product(const Bits& a, const Bits& b, int m, int n, int k)> warp_tiles;
+  Call<int(int row, int column)> lane_of_c;
   // x (m, k), y (n, k).
-  Distances (*distances)(const std::vector<float>& x, const std::vector<float>& y, int m, int n,
-                         int k);
+  Call<Distances(const std::vector<float>& x, const std::vector<float>& y, int m, int n, int k)>
+      distances;
 };
 extern const Solution solution;
 

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/device/mma_fragments.hpp"
@@ -128,7 +128,8 @@ struct Size {
 constexpr Size sizes[] = {{16, 8, 16}, {16, 16, 48}, {16, 8, 40}, {32, 32, 32},
                           {17, 9, 33}, {40, 72, 20}, {1, 1, 1}};
 
-void expect_product(Product (*multiply)(const Bits&, const Bits&, int, int, int), Size size) {
+using Multiply = exercise::Call<Product(const Bits& a, const Bits& b, int m, int n, int k)>;
+void expect_product(Multiply multiply, Size size) {
   const auto [m, n, k] = size;
   const Bits a = random_bits("a", m * k, 0.5), b = random_bits("b", k * n, 0.5);
   const auto plain = [n](int l, int j) { return l * n + j; };
@@ -153,8 +154,6 @@ void expect_product(Product (*multiply)(const Bits&, const Bits&, int, int, int)
   const std::vector<float> c = multiply(a, b, m, n, k).c;
   expect(compare(Matrix(c.begin(), c.end()), exact(a, b, m, n, k, 0, k, plain), 1e-2, clues));
 }
-
-using Multiply = Product (*)(const Bits& a, const Bits& b, int m, int n, int k);
 
 void expect_stored_once(Multiply multiply) {
   const int m = 32, n = 64, k = 64;
@@ -244,6 +243,18 @@ TEST_CASE("04.3: nothing outside of C is written") {
   CHECK(true);
 }
 
+TEST_CASE("04.3: nothing outside of the tile is written") {
+  const std::vector<float> c = solution.stored(48, 24, 16, 8);
+  for (int row = 0; row < 48; ++row)
+    for (int column = 0; column < 24; ++column) {
+      const bool inside = row / 16 == 1 && column / 8 == 1;
+      expect(inside || c[static_cast<size_t>(row * 24 + column)] == -1,
+             fmt::format("the tile at (16, 8) of a 48 x 24 matrix is 16 x 8, and C({}, {}) was "
+                         "written too",
+                         row, column));
+    }
+}
+
 TEST_CASE("04.4: a single one in A copies a row of B to C, for each element of each lane") {
   const Bits b = random_bits("b", 16 * 8, 0.5);
   for (int lane = 0; lane < 32; ++lane)
@@ -319,6 +330,20 @@ TEST_CASE("04.5: the sums are stored once, behind the loop") {
 }
 
 TEST_CASE("04.5: with nothing to add up C is 0") { expect_zeros(solution.warp_tiles); }
+
+TEST_CASE("04.5: a warp whose columns are outside multiplies nothing") {
+  // Two warps side by side have 64 columns; C has 32, or one more.
+  for (const auto& [n, warps] : {std::pair{32, 1}, {33, 2}}) {
+    const int64_t got =
+        solution
+            .warp_tiles(random_bits("a", 32 * 16, 0.5), random_bits("b", 16 * n, 0.5), 32, n, 16)
+            .instructions;
+    expect(got == 8 * warps,
+           fmt::format("32 x {} x 16: {} mma instructions, expected {}: 2 x 4 a warp, and a warp "
+                       "that has no column leaves",
+                       n, got, 8 * warps));
+  }
+}
 
 TEST_CASE("04.5: each fragment is loaded once a step") {
   const int m = 64, n = 64, k = 48;

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/device/graph.hpp"
 
@@ -37,13 +38,14 @@ struct Line {
 };
 
 struct Solution {
-  yotta::OpCost (*cost)(const Graph& graph, const Kernel& kernel);
-  bool (*same_walk)(const Shape& a, const Shape& b);
-  std::vector<int> (*fuse)(const Graph& graph);
-  bool (*leaves)(const Graph& graph, const std::vector<int>& owner, int n);
-  std::vector<int> (*phases)(const Graph& graph, const Kernel& kernel);
-  std::vector<Line> (*lines)(const Graph& graph, const Kernel& kernel, const Walk& walk, int phase);
-  bool (*can_overwrite)(const Graph& graph, const std::vector<Line>& lines, int from, int to);
+  Call<yotta::OpCost(const Graph& graph, const Kernel& kernel)> cost;
+  Call<bool(const Shape& a, const Shape& b)> same_walk;
+  Call<std::vector<int>(const Graph& graph)> fuse;
+  Call<bool(const Graph& graph, const std::vector<int>& owner, int n)> leaves;
+  Call<std::vector<int>(const Graph& graph, const Kernel& kernel)> phases;
+  Call<std::vector<Line>(const Graph& graph, const Kernel& kernel, const Walk& walk, int phase)>
+      lines;
+  Call<bool(const Graph& graph, const std::vector<Line>& lines, int from, int to)> can_overwrite;
 };
 extern const Solution solution;
 

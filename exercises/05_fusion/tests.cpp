@@ -2,7 +2,7 @@
 // compared with the library's; lines are executed by its interpreter.
 #include <fmt/format.h>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/device/capture.hpp"
 #include "yotta/device/compile/interpreter.hpp"
@@ -152,18 +152,25 @@ Executed execute(const char* what, const Graph& graph, const std::vector<Tensor>
 }  // namespace
 
 TEST_CASE("05.1: each input once, each output once") {
-  const Graph graph = merge_equal(capture(chain, matrix(), row()));
-  const Kernel kernel = first_kernel(graph);
-  const OpCost expected = cost_of(graph, kernel), got = solution.cost(graph, plain(kernel));
-  expect(got.bytes_read == expected.bytes_read,
-         fmt::format("bytes read: expected {}, got {}: {} inputs, each once", expected.bytes_read,
-                     got.bytes_read, kernel.reads.size()));
-  expect(got.bytes_written == expected.bytes_written,
-         fmt::format("bytes written: expected {}, got {}: {}", expected.bytes_written,
-                     got.bytes_written,
-                     got.bytes_written > expected.bytes_written
-                         ? "what one node passes to the next stays in registers"
-                         : "what it writes crosses the bus too"));
+  const Graph two_outputs = capture_list(
+      [](const std::vector<Array>& in) {
+        const Array e = exp(in[0] + in[1]);
+        return std::vector<Array>{e, e * 2};
+      },
+      {matrix(), row()});
+  for (const Graph& graph : {merge_equal(capture(chain, matrix(), row())), two_outputs}) {
+    const Kernel kernel = first_kernel(graph);
+    const OpCost expected = cost_of(graph, kernel), got = solution.cost(graph, plain(kernel));
+    expect(got.bytes_read == expected.bytes_read,
+           fmt::format("bytes read: expected {}, got {}: {} inputs, each once", expected.bytes_read,
+                       got.bytes_read, kernel.reads.size()));
+    expect(got.bytes_written == expected.bytes_written,
+           fmt::format("bytes written: expected {}, got {}: {}", expected.bytes_written,
+                       got.bytes_written,
+                       got.bytes_written > expected.bytes_written
+                           ? "what one node passes to the next stays in registers"
+                           : "what it writes crosses the bus too, each value of it"));
+  }
 }
 TEST_CASE("05.1: FLOPs of all nodes") {
   for (const auto& [what, graph] : {std::pair{"softmax", capture(softmax, matrix())},
@@ -184,6 +191,18 @@ TEST_CASE("05.1: bytes of the type") {
          fmt::format("softmax of (4, 8) in f64: 256 bytes are read and 256 written, got {} and {}; "
                      "bytes_of knows the type",
                      got.bytes_read, got.bytes_written));
+}
+
+TEST_CASE("05.1: the name is that of its one operation, or \"fused\"") {
+  for (const auto& [graph, name] :
+       {std::pair{capture([](const Array& x) { return exp(x); }, matrix()), "exp"},
+        {capture(softmax, matrix()), "fused"}}) {
+    const char* const got = solution.cost(graph, plain(first_kernel(graph))).name;
+    expect(got != nullptr && std::string(got) == name,
+           fmt::format("a kernel of {} is called \"{}\", yours \"{}\"",
+                       std::string(name) == "fused" ? "several operations" : "one operation", name,
+                       got == nullptr ? "" : got));
+  }
 }
 
 TEST_CASE("05.2: what stands alone joins nobody") {
@@ -220,6 +239,9 @@ TEST_CASE("05.2: rows that registers cannot hold are not fused across a reductio
          fmt::format("a row of {} is longer than longest_row", longest_row + 1));
   expect(!solution.same_walk({longer, false, false}, {longer, false, true}),
          fmt::format("a row of {} and a reduction, either way round", longest_row + 1));
+  expect(!solution.same_walk({longer, false, true}, {{4, 1}, false, false}),
+         fmt::format("a row of {} and a reduction, beside one number a row: the longer row counts",
+                     longest_row + 1));
   expect(solution.same_walk({longer, false, false}, {longer, false, false}),
          "without a reduction the length of a row does not matter");
   expect(solution.same_walk({longest, false, true}, {longest, false, false}),

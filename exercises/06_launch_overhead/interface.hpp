@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/machine/roofline.hpp"
@@ -40,13 +41,13 @@ struct Queue {
 enum class Step { run_kernel, run_copy, record_event, wait_event, synchronize };
 
 struct Solution {
-  double (*hiding_seconds)(double framework, double launch, double gap);
-  Queue (*step)(Step which, Queue before, const HostCall& call, double gap);
-  std::vector<HostCall> (*overlapped_steps)(double bytes, const std::vector<HostCall>& step,
-                                            int steps);
+  Call<double(double framework, double launch, double gap)> hiding_seconds;
+  Call<Queue(Step which, Queue before, const HostCall& call, double gap)> step;
+  Call<std::vector<HostCall>(double bytes, const std::vector<HostCall>& step, int steps)>
+      overlapped_steps;
   // Of a graph that reads buffer `input` and has one call, which is returned with kind graph.
-  std::vector<HostCall> (*replayed_steps)(int input, double bytes,
-                                          const std::vector<double>& batches);
+  Call<std::vector<HostCall>(int input, double bytes, const std::vector<double>& batches)>
+      replayed_steps;
 };
 extern const Solution solution;
 

@@ -2,7 +2,7 @@
 // list of calls, which the library's simulate() times.
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/machine/launch_programs.hpp"
 
@@ -388,6 +388,15 @@ TEST_CASE("06.7: no step reads a buffer that is still being written") {
 TEST_CASE("06.7: no copy overwrites a buffer that is still being read") {
   for (const int steps : exercise::sizes<int>({6, 3}, 4, 12))
     expect_no_race(steps, 0.3 * ms, "'copy'", 1);
+}
+
+TEST_CASE("06.7: step i uses buffer i % 2") {
+  const std::vector<HostCall> copies = of_kind(overlapped(5, 0.5 * ms), CallKind::copy);
+  for (size_t i = 0; i < copies.size(); ++i)
+    expect(copies[i].writes == static_cast<int>(i % 2),
+           fmt::format("batch {} is copied into buffer {}, and not into {}: there are two buffers, "
+                       "whose memory was allocated before",
+                       i, copies[i].writes, i % 2));
 }
 
 TEST_CASE("06.7: copies hide behind steps") {

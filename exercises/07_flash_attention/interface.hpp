@@ -6,7 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "course/shared/launch_attention.hpp"
+#include "course/cases/launch_attention.hpp"
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/cpu/tile_matmul.hpp"
@@ -54,29 +55,34 @@ struct CountingMask {
   }
 };
 
-// A change of scores whose gradient depends on the score and whose value on the places: a soft cap,
-// and a slope by distance.
+// A change of scores whose value and gradient depend on the score and on both places: a soft cap of
+// another size at each place, and a slope by distance.
 struct CappedSlope {
-  double operator()(double s, int64_t t, int64_t j) const {
-    return 2 * std::tanh(s) - static_cast<double>(t - j) / 10;
+  static double cap(int64_t t, int64_t j) {
+    return 2 + static_cast<double>(t) / 100 + static_cast<double>(j) / 300;
   }
-  double backward(double ds, double s, int64_t, int64_t j) const {
-    const double cap = std::tanh(s);
-    return ds * 2 * (1 - cap * cap) * (j < yotta::flash_BK ? 1 : 2);  // and on the key's number
+  double operator()(double s, int64_t t, int64_t j) const {
+    return cap(t, j) * std::tanh(s) - static_cast<double>(t - j) / 10;
+  }
+  double backward(double ds, double s, int64_t t, int64_t j) const {
+    return ds * cap(t, j) * (1 - std::tanh(s) * std::tanh(s));
   }
 };
 
 struct Solution {
-  void (*online_row)(double* scores, int64_t n, double factor, Sums& sums, double* o, int64_t d);
-  Weights (*merge_weights)(double first, double second);
-  std::vector<Run> (*runs)(int64_t keys, int64_t ahead, int64_t begin, int64_t end);
-  void (*forward)(Matrix q, Matrix k, Matrix v, MatrixOut o, double* L, int64_t first, int64_t last,
-                  const CountingMask& mask, bool capped);
-  void (*backward_row)(double* scores, double* dP, int64_t t, int64_t j, int64_t n, bool whole,
-                       double factor, double L, double D, const CountingMask& mask, bool capped);
+  Call<void(double* scores, int64_t n, double factor, Sums& sums, double* o, int64_t d)> online_row;
+  Call<Weights(double first, double second)> merge_weights;
+  Call<std::vector<Run>(int64_t keys, int64_t ahead, int64_t begin, int64_t end)> runs;
+  Call<void(Matrix q, Matrix k, Matrix v, MatrixOut o, double* L, int64_t first, int64_t last,
+            const CountingMask& mask, bool capped)>
+      forward;
+  Call<void(double* scores, double* dP, int64_t t, int64_t j, int64_t n, bool whole, double factor,
+            double L, double D, const CountingMask& mask, bool capped)>
+      backward_row;
   // The kernel on one head: q (Tq, kernel_d), k and v (Tk, kernel_d).
-  Kernel (*kernel)(const std::vector<float>& q, const std::vector<float>& k,
-                   const std::vector<float>& v, int Tq, int Tk, bool causal, uint64_t seed);
+  Call<Kernel(const std::vector<float>& q, const std::vector<float>& k, const std::vector<float>& v,
+              int Tq, int Tk, bool causal, uint64_t seed)>
+      kernel;
 };
 extern const Solution solution;
 

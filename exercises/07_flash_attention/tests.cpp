@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
+#include "course/cases/held_memory.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 
@@ -305,7 +306,10 @@ TEST_CASE("07.3: every key that a query sees is in one run, within one tile of k
       expect(run.j >= 0 && run.n >= 0 && run.j + run.n <= at.keys,
              fmt::format("{}: the run of keys {} to {} ends after the last key", at.words(), run.j,
                          run.j + run.n - 1));
-      expect(run.n == 0 || run.j / flash_BK == (run.j + run.n - 1) / flash_BK,
+      expect(run.n > 0, fmt::format("{}: the run from key {} on has {} keys: hand out none rather "
+                                    "than an empty one",
+                                    at.words(), run.j, run.n));
+      expect(run.j / flash_BK == (run.j + run.n - 1) / flash_BK,
              fmt::format("{}: the run of keys {} to {} is in two tiles of {} keys", at.words(),
                          run.j, run.j + run.n - 1, flash_BK));
       for (int64_t j = run.j; j < run.j + run.n; ++j) ++times[static_cast<size_t>(j)];
@@ -415,6 +419,19 @@ TEST_CASE("07.4: several tiles of keys, and the mask is asked only where a run i
   expect(found.asked <= most,
          fmt::format("{} tokens: the mask is asked {} times, where {} are enough: hand `whole` on",
                      head.T, found.asked, most));
+}
+
+TEST_CASE("07.4: scores are held for one run of keys, not for all") {
+  const Head head{.T = 31 * flash_BK, .d = 2};
+  const exercise::HeldMemory held;
+  forward(head, head.T - flash_BQ, head.T);
+  const double most = 1e-6 * static_cast<double>(held.most()), limit = 3;
+  expect(
+      most < limit,
+      fmt::format("{} queries over {} keys: {:.1f} MB are held, more than {} MB. k, v, o and the "
+                  "scores of one run have room there; all scores of these queries are {:.1f} "
+                  "MB: use those of a run before the next one comes, in keys.S",
+                  flash_BQ, head.T, most, limit, 8e-6 * static_cast<double>(flash_BQ * head.T)));
 }
 
 TEST_CASE("07.4: queries that see no key have o = 0 and L = -infinity") {
@@ -538,7 +555,8 @@ TEST_CASE("07.5: the gradient goes through the change of scores") {
   const int64_t j = flash_BK, n = 9, t = j + 5;  // the last keys are hidden
   const double factor = 0.5, L = 1.5, D = 0.3;
   const Numbers raw = numbers(n, "raw", 2), dP = numbers(n, "dP");
-  Numbers scores = raw, found = dP, P, dS, as_they_are, of_raw, of_local;
+  Numbers scores = raw, found = dP, P, dS, as_they_are, of_raw, of_local, exchanged;
+  scores.push_back(untouched), found.push_back(untouched);  // what lies behind the row
   for (int64_t c = 0; c < n; ++c) {
     const auto i = static_cast<size_t>(c);
     const double s = factor * raw[i];
@@ -548,9 +566,13 @@ TEST_CASE("07.5: the gradient goes through the change of scores") {
     as_they_are.push_back(factor * ds);
     of_raw.push_back(factor * mod.backward(ds, raw[i], t, j + c));
     of_local.push_back(factor * mod.backward(ds, s, t, c));
+    exchanged.push_back(factor * mod.backward(ds, s, j + c, t));
   }
   solution.backward_row(scores.data(), found.data(), t, j, n, false, factor, L, D,
                         CountingMask{2 * flash_BK}, true);
+  expect(scores.back() == untouched && found.back() == untouched,
+         fmt::format("a row of {} scores: number {} is written, which lies behind it", n, n));
+  scores.pop_back(), found.pop_back();
   Clues clues;
   clues.what = fmt::format("P of keys {} to {}, scores capped", j, j + n - 1);
   expect(compare(scores, P, 1e-12, clues));
@@ -562,7 +584,9 @@ TEST_CASE("07.5: the gradient goes through the change of scores") {
        "it",
        of_raw},
       {"what it is if mod.backward gets the key's place in the run: key c of it is j + c",
-       of_local}};
+       of_local},
+      {"what it is if mod.backward gets the key before the query: mod.backward(ds, s, t, j)",
+       exchanged}};
   expect(compare(found, dS, 1e-12, clues));
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/flash_attention.hpp"
 
@@ -38,23 +39,25 @@ struct Shares {
 };
 
 struct Solution {
-  bool (*window)(int window, int q, int kv);
-  bool (*same_document)(const int* document, int T, int b, int q, int kv);
-  bool (*prefix)(int prefix, int q, int kv);
-  double (*alibi)(const double* slopes, double score, int h, int q, int kv);
-  Changed (*alibi_dual)(const double* slopes, double score, int h, int q, int kv);
-  Kind (*kind_of_tile)(const AnyMask& mask, int b, int h, int q_begin, int q_end, int kv_begin,
-                       int kv_end);
-  Lists (*by_row)(const AnyMask& mask, const Sizes& sizes);
-  Lists (*by_column)(const Lists& by_row, int masks, int rows, int columns);
-  std::vector<Run> (*each_run)(const Lists& by_row, const Sizes& sizes, int line, int begin,
-                               int end, int most);
+  Call<bool(int window, int q, int kv)> window;
+  Call<bool(const int* document, int T, int b, int q, int kv)> same_document;
+  Call<bool(int prefix, int q, int kv)> prefix;
+  Call<double(const double* slopes, double score, int h, int q, int kv)> alibi;
+  Call<Changed(const double* slopes, double score, int h, int q, int kv)> alibi_dual;
+  Call<Kind(const AnyMask& mask, int b, int h, int q_begin, int q_end, int kv_begin, int kv_end)>
+      kind_of_tile;
+  Call<Lists(const AnyMask& mask, const Sizes& sizes)> by_row;
+  Call<Lists(const Lists& by_row, int masks, int rows, int columns)> by_column;
+  Call<std::vector<Run>(const Lists& by_row, const Sizes& sizes, int line, int begin, int end,
+                        int most)>
+      each_run;
   // The runs of the row of tiles that begins with query `begin` of a piece: the loop's keys are
   // those from first_key on, its queries those from first_query on.
-  std::vector<Run> (*runs)(const Lists& by_row, const Sizes& sizes, int b, int h, int first_query,
-                           int first_key, int end_key, int begin);
+  Call<std::vector<Run>(const Lists& by_row, const Sizes& sizes, int b, int h, int first_query,
+                        int first_key, int end_key, int begin)>
+      runs;
   // Of ALiBi with 2 heads: d is the gradient of the changed score of head h.
-  Shares (*backward)(const double* slopes, double d, double score, int h, int q, int kv);
+  Call<Shares(const double* slopes, double d, double score, int h, int q, int kv)> backward;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/nn/flex_attention.hpp"
 
@@ -55,6 +55,7 @@ bool causal(int, int, int q, int kv) { return kv <= q; }
 AnyMask window(int size) {
   return [size](int, int, int q, int kv) { return kv <= q && q - kv < size; };
 }
+const int narrow = exercise::size("window", 5, 3, 12);
 // Each sequence and head has another mask.
 bool many(int b, int h, int q, int kv) { return kv <= q + 3 * b && q - kv < 4 + 3 * h; }
 
@@ -94,7 +95,10 @@ const Sizes tall{.queries = 20, .keys = 8, .BQ = 4, .BK = 4};
 const Sizes wide{.queries = 7, .keys = 20, .BQ = 4, .BK = 4};
 // The last query sees the last key of `wide`.
 bool decoding(int, int, int q, int kv) { return kv <= q + 13; }
-const Sizes ragged{.queries = 10, .keys = 13, .BQ = 4, .BK = 5};
+const Sizes ragged{.queries = exercise::size("queries", 10, 9, 23),
+                   .keys = exercise::size("keys", 13, 11, 24),
+                   .BQ = 4,
+                   .BK = 5};
 
 std::string shown(const std::vector<Run>& runs) {
   std::string text;
@@ -115,19 +119,22 @@ constexpr int head_d = 8, piece = 8;  // queries of a piece: two rows of tiles
 double packed_slopes[] = {0.5, 0.125};
 const std::vector<int> packed_documents = [] {
   std::vector<int> document;
-  for (const int length : {7, 12, 11, /* b = 1 */ 16, 3, 11})
+  const int first = exercise::size("first document", 7, 3, 16),
+            other = exercise::size("document of b = 1", 16, 3, 16);
+  for (const int length : {first, 19 - first, 11, other, 19 - other, 11})
     document.insert(document.end(), length, static_cast<int>(document.size()));
   return document;
 }();
 
+const int packed_prefix = exercise::size("prefix of h = 1", 6, 2, 7);
 bool packed_mask(int b, int h, int q, int kv) {
-  if (h == 1) return solution.prefix(6, q, kv);
+  if (h == 1) return solution.prefix(packed_prefix, q, kv);
   return solution.window(9, q, kv) &&
          solution.same_document(packed_documents.data(), packed.keys, b, q, kv);
 }
 bool packed_right(int b, int h, int q, int kv) {
   const yotta::SameDocument documents{packed_documents.data(), packed.keys};
-  if (h == 1) return yotta::PrefixLm{6}(b, h, q, kv);
+  if (h == 1) return yotta::PrefixLm{packed_prefix}(b, h, q, kv);
   return yotta::SlidingWindow{9}(b, h, q, kv) && documents(b, h, q, kv);
 }
 
@@ -214,7 +221,7 @@ std::pair<int64_t, int64_t> scores_of(const Lists& rows) {
 }  // namespace
 
 TEST_CASE("08.1: so many keys, and none that is later") {
-  for (const int size : {3, 1, 8})
+  for (const int size : exercise::and_one_more({3, 1, 8}, "window", 2, 5))
     for (int q = 0; q < 6; ++q) {
       int seen = 0;
       for (int kv = 0; kv < 12; ++kv) {
@@ -246,7 +253,9 @@ TEST_CASE("08.2: those of one document see each other, in both directions") {
 }
 
 TEST_CASE("08.2: each sequence has documents of its own") {
-  const int document[] = {0, 0, 0, 1, /* b = 1 */ 0, 1, 1, 1, /* b = 2 */ 4, 4, 4, 4};
+  int document[] = {0, 0, 0, 1, /* b = 1 */ 0, 1, 1, 1, /* b = 2 */ 4, 4, 4, 4};
+  for (int i = 0; int& each : document)
+    each = exercise::size(fmt::format("document {}", i++), each, 0, 2);
   for (int b = 0; b < 3; ++b)
     for (int q = 0; q < 4; ++q)
       for (int kv = 0; kv < 4; ++kv) {
@@ -262,7 +271,7 @@ TEST_CASE("08.2: each sequence has documents of its own") {
 }
 
 TEST_CASE("08.3: all see the prefix, and it sees no more than itself") {
-  for (const int size : {0, 3, 6})
+  for (const int size : exercise::and_one_more({0, 3, 6}, "prefix", 1, 5))
     for (int q = 0; q < 6; ++q)
       for (int kv = 0; kv < 6; ++kv) {
         const bool got = solution.prefix(size, q, kv), wanted = kv < size || kv <= q;
@@ -276,7 +285,8 @@ TEST_CASE("08.3: all see the prefix, and it sees no more than itself") {
 }
 
 TEST_CASE("08.4: far keys weigh less, by their own head's slope") {
-  const double slopes[] = {0.5, 0.125};
+  const double slopes[] = {exercise::size("slope 0", 8, 1, 15) / 16.0,
+                           exercise::size("slope 1", 2, 1, 15) / 16.0};
   for (int h = 0; h < 2; ++h)
     for (const int kv : {9, 4, 0}) {
       const double got = solution.alibi(slopes, 2.0, h, 9, kv), wanted = 2 - slopes[h] * (9 - kv);
@@ -309,17 +319,18 @@ TEST_CASE("08.4: the distance has a sign") {
 }
 
 TEST_CASE("08.5: a tile is what all of its scores say") {
-  const auto check = [](const AnyMask& mask, Kind wanted, const char* what) {
-    const Kind got = solution.kind_of_tile(mask, 1, 2, 4, 8, 8, 13);
+  const int last = exercise::size("rows", 8, 8, 20), row = last - 2;
+  const auto check = [&](const AnyMask& mask, Kind wanted, const char* what) {
+    const Kind got = solution.kind_of_tile(mask, 1, 2, 4, last, 8, 13);
     expect(got == wanted,
            fmt::format("{}: the tile is {}, expected {}{}", what, name(got), name(wanted),
                        got == Kind::full ? "; a full tile shows what the mask hides" : ""));
   };
   check([](int, int, int, int) { return false; }, Kind::empty, "no score is seen");
   check([](int, int, int, int) { return true; }, Kind::full, "each score is seen");
-  check([](int, int, int q, int kv) { return q == 6 && kv == 10; }, Kind::partial,
+  check([&](int, int, int q, int kv) { return q == row && kv == 10; }, Kind::partial,
         "one score in the middle is seen");
-  check([](int, int, int q, int kv) { return q != 6 || kv != 10; }, Kind::partial,
+  check([&](int, int, int q, int kv) { return q != row || kv != 10; }, Kind::partial,
         "all but one score in the middle are seen");
   check([](int, int, int q, int kv) { return kv - q == 8; }, Kind::partial,
         "one score at the edge is seen");
@@ -349,14 +360,15 @@ TEST_CASE("08.5: it asks once for each score") {
 }
 
 TEST_CASE("08.6: the lists of a causal mask and of a window") {
-  for (const AnyMask& mask : {AnyMask(causal), window(5), window(9)}) {
+  for (const AnyMask& mask : {AnyMask(causal), window(narrow), window(9)}) {
     const Lists got = solution.by_row(mask, whole), wanted = expected_by_row(mask, whole);
     expect(same(got, wanted), difference(got, wanted, "the columns"));
   }
 }
 
 TEST_CASE("08.6: empty tiles are in no list") {
-  const Lists got = solution.by_row(window(5), whole), wanted = expected_by_row(window(5), whole);
+  const Lists got = solution.by_row(window(narrow), whole),
+              wanted = expected_by_row(window(narrow), whole);
   expect(got.at.size() <= wanted.at.size(),
          fmt::format("{} tiles are listed, and {} are not empty: what is listed is computed, so "
                      "nothing is saved",
@@ -369,10 +381,10 @@ TEST_CASE("08.6: empty tiles are in no list") {
 
 TEST_CASE("08.6: the last tiles may be smaller") {
   const AnyMask inside = [](int, int, int q, int kv) {
-    expect(q < 10 && kv < 13,
-           fmt::format("the mask was asked for query {} and key {}, and there are "
-                       "10 and 13: cut the last tiles at t.queries and t.keys",
-                       q, kv));
+    expect(q < ragged.queries && kv < ragged.keys,
+           fmt::format("the mask was asked for query {} and key {}, and there are {} and {}: cut "
+                       "the last tiles at t.queries and t.keys",
+                       q, kv, ragged.queries, ragged.keys));
     return kv <= q + 3;
   };
   const Lists got = solution.by_row(inside, ragged);
@@ -401,10 +413,11 @@ TEST_CASE("08.6: each sequence and head has lines of its own") {
 }
 
 TEST_CASE("08.7: a line has the rows of its column") {
-  for (const AnyMask& mask : {AnyMask(causal), window(5)})
+  for (const AnyMask& mask : {AnyMask(causal), window(narrow)})
     for (const Sizes& sizes : {whole, ragged}) {
-      const Lists rows = expected_by_row(mask, sizes), wanted = expected_by_row(mask, sizes, true);
-      const Lists got = solution.by_column(rows, 1, rows_of(sizes), columns_of(sizes));
+      const Lists rows = expected_by_row(mask, sizes);
+      const Lists got = solution.by_column(rows, 1, rows_of(sizes), columns_of(sizes)),
+                  wanted = expected_by_row(mask, sizes, true);
       bool own_number = got.at.size() == wanted.at.size();
       for (size_t line = 0; own_number && line + 1 < got.first.size(); ++line)
         for (int i = got.first[line]; i < got.first[line + 1]; ++i)
@@ -416,9 +429,9 @@ TEST_CASE("08.7: a line has the rows of its column") {
 }
 
 TEST_CASE("08.7: as many lines as columns, whatever the rows") {
-  const Lists rows = expected_by_row(decoding, tall),
+  const Lists rows = expected_by_row(decoding, tall);
+  const Lists got = solution.by_column(rows, 1, rows_of(tall), columns_of(tall)),
               wanted = expected_by_row(decoding, tall, true);
-  const Lists got = solution.by_column(rows, 1, rows_of(tall), columns_of(tall));
   const bool exchanged = static_cast<int>(got.first.size()) == rows_of(tall) + 1;
   expect(same(got, wanted),
          fmt::format("5 rows of tiles, 2 columns: {}{}", difference(got, wanted, "the rows"),
@@ -428,13 +441,14 @@ TEST_CASE("08.7: as many lines as columns, whatever the rows") {
 TEST_CASE("08.7: each mask has its own columns") {
   Sizes sizes = whole;
   sizes.H = 2;
-  const Lists rows = expected_by_row(many, sizes), wanted = expected_by_row(many, sizes, true);
-  const Lists got = solution.by_column(rows, 2, rows_of(sizes), columns_of(sizes));
+  const Lists rows = expected_by_row(many, sizes);
+  const Lists got = solution.by_column(rows, 2, rows_of(sizes), columns_of(sizes)),
+              wanted = expected_by_row(many, sizes, true);
   expect(same(got, wanted), "with 2 masks: " + difference(got, wanted, "the rows"));
 }
 
 TEST_CASE("08.8: what is listed is visited, and nothing else") {
-  for (const AnyMask& mask : {AnyMask(causal), window(9)})
+  for (const AnyMask& mask : {AnyMask(causal), window(narrow + 4)})
     for (const Sizes& sizes : {whole, ragged})
       for (int line = 0; line < rows_of(sizes); ++line) {
         std::set<int> wanted, got;
@@ -587,8 +601,8 @@ TEST_CASE("08.9: attention with your masks, lists and runs") {
     expect(std::abs(got.o[i] - dense[i]) <= 1e-12,
            fmt::format("sequence {}, head {}, query {}: number {} of the output is {}, dense "
                        "attention gives {}; the mask of head 0 is a window of 9 in documents, of "
-                       "head 1 a prefix of 6, and the queries come in pieces of 8",
-                       b, h, t, i % head_d, got.o[i], dense[i]));
+                       "head 1 a prefix of {}, and the queries come in pieces of 8",
+                       b, h, t, i % head_d, got.o[i], dense[i], packed_prefix));
   }
   const auto [computed, asked] = scores_of(wanted);
   expect(got.computed == computed && got.asked == asked,
@@ -599,21 +613,23 @@ TEST_CASE("08.9: attention with your masks, lists and runs") {
 
 TEST_CASE("08.10: the score's gradient has score_mod's slope in it") {
   const double slopes[] = {0.5, 0.25};
-  const auto shares = solution.backward(slopes, 3, 0.7, 1, 9, 5);
+  const int d = exercise::size("gradient", 3, 2, 9);
+  const auto shares = solution.backward(slopes, d, 0.7, 1, 9, 5);
   expect(
-      std::abs(shares.score - 3 * 2 * 0.7) <= 1e-12,
-      fmt::format("score_mod squares the score 0.7 and the gradient of its result is 3: the score "
-                  "gets {}, expected 3 * 1.4 = 4.2{}",
-                  shares.score,
-                  shares.score == 3 ? "; multiply by y.slope, the derivative by the score" : ""));
+      std::abs(shares.score - d * 2 * 0.7) <= 1e-12,
+      fmt::format("score_mod squares the score 0.7 and the gradient of its result is {0}: the "
+                  "score gets {1}, expected {0} * 1.4 = {2}{3}",
+                  d, shares.score, d * 1.4,
+                  shares.score == d ? "; multiply by y.slope, the derivative by the score" : ""));
 }
 
 TEST_CASE("08.10: captured numbers get their share") {
   const double slopes[] = {0.5, 0.25};
-  const auto shares = solution.backward(slopes, 3, 0.7, 1, 9, 5);
+  const int d = exercise::size("gradient", 3, 2, 9);
+  const auto shares = solution.backward(slopes, d, 0.7, 1, 9, 5);
   expect(
-      shares.slopes[0] == 0 && std::abs(shares.slopes[1] + 12) <= 1e-12,
-      fmt::format("head 1, 4 keys back, gradient 3: the slopes get {} and {}, expected 0 and -12; "
+      shares.slopes[0] == 0 && std::abs(shares.slopes[1] + 4 * d) <= 1e-12,
+      fmt::format("head 1, 4 keys back, gradient {}: the slopes get {} and {}, expected 0 and {}; "
                   "captured->add(y, d) hands them out",
-                  shares.slopes[0], shares.slopes[1]));
+                  d, shares.slopes[0], shares.slopes[1], -4 * d));
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/machine/chip.hpp"
 
@@ -27,13 +28,13 @@ struct Machine {
 };
 
 struct Solution {
-  double (*seconds)(double alpha, double beta, double bytes);
-  int (*torus_hops)(const std::vector<int>& axes, int from, int to);
-  Link (*link)(const Machine& machine, int from, int to);
-  Machine (*switched)(const yotta::Chip& chip, int count);
-  Machine (*llama3_24k)();
-  std::vector<int> (*nearly_cubic)(int count, int axes);
-  double (*ring)(const Machine& machine, const std::vector<int>& chips, double bytes);
+  Call<double(double alpha, double beta, double bytes)> seconds;
+  Call<int(const std::vector<int>& axes, int from, int to)> torus_hops;
+  Call<Link(const Machine& machine, int from, int to)> link;
+  Call<Machine(const yotta::Chip& chip, int count)> switched;
+  Call<Machine()> llama3_24k;
+  Call<std::vector<int>(int count, int axes)> nearly_cubic;
+  Call<double(const Machine& machine, const std::vector<int>& chips, double bytes)> ring;
 };
 extern const Solution solution;
 

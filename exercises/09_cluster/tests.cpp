@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/machine/cluster.hpp"
 

@@ -2,17 +2,18 @@
 // solution.
 #pragma once
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/channel.hpp"
 #include "yotta/core/exercise.hpp"
 
 namespace exercise {
 
 struct Solution {
-  void (*reduce_scatter_ring)(yotta::Channel& ring, yotta::ConstData in, yotta::Data out,
-                              yotta::ReduceOp op);
-  void (*all_gather_ring)(yotta::Channel& ring, yotta::ConstData in, yotta::Data out);
-  void (*all_reduce_ring)(yotta::Channel& ring, yotta::Data data, yotta::ReduceOp op);
-  int64_t (*ring_bytes_sent)(int p, int rank, int64_t n, int64_t width);
+  Call<void(yotta::Channel& ring, yotta::ConstData in, yotta::Data out, yotta::ReduceOp op)>
+      reduce_scatter_ring;
+  Call<void(yotta::Channel& ring, yotta::ConstData in, yotta::Data out)> all_gather_ring;
+  Call<void(yotta::Channel& ring, yotta::Data data, yotta::ReduceOp op)> all_reduce_ring;
+  Call<int64_t(int p, int rank, int64_t n, int64_t width)> ring_bytes_sent;
 };
 extern const Solution solution;
 

@@ -1,7 +1,7 @@
 // The graded cases of exercise 10. Sends are unbuffered: an order that only works by luck shows.
 #include <array>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/random.hpp"

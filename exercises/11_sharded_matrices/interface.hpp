@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/sharding/axis_groups.hpp"
@@ -32,14 +33,15 @@ struct Layer {
 };
 
 struct Solution {
-  yotta::IndexRange (*held_range)(int64_t size, const std::string& axes, const NamedMesh& mesh,
-                                  int rank);
-  Part (*gathered)(const Part& x, size_t dim, size_t count, AxisGroups& groups);
-  Product (*product_of)(const Spread& a, const Spread& b);
-  Part (*sharded_matmul)(const Part& a, const Part& b, int onto, AxisGroups& groups);
-  double (*local_intensity)(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b,
-                            int64_t width, const NamedMesh& mesh);
-  Layer (*data_parallel)(char axis);
+  Call<yotta::IndexRange(int64_t size, const std::string& axes, const NamedMesh& mesh, int rank)>
+      held_range;
+  Call<Part(const Part& x, size_t dim, size_t count, AxisGroups& groups)> gathered;
+  Call<Product(const Spread& a, const Spread& b)> product_of;
+  Call<Part(const Part& a, const Part& b, int onto, AxisGroups& groups)> sharded_matmul;
+  Call<double(int64_t I, int64_t J, int64_t K, const Spread& a, const Spread& b, int64_t width,
+              const NamedMesh& mesh)>
+      local_intensity;
+  Call<Layer(char axis)> data_parallel;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/sharding/sharded_matrices.hpp"
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/core/system/build.hpp"
@@ -20,15 +21,17 @@ using ArrayOut = std::span<double>;
 using Targets = std::span<const int64_t>;
 
 struct Solution {
-  void (*linear_backward_input)(Matrix dy, Matrix w, MatrixOut dx);
-  void (*linear_backward_weight)(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db);
-  void (*rmsnorm_backward)(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw);
-  double (*cross_entropy)(Matrix z, Targets targets, double scale, MatrixOut dz);
-  void (*add_keys)(const std::vector<double>& s, Matrix v, int64_t t, int64_t first, double& m,
-                   double& l, MatrixOut o);
-  void (*attention_backward)(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L,
-                             MatrixOut dq, MatrixOut dk, MatrixOut dv);
-  int64_t (*linear_step_flops)(int64_t N, int64_t I, int64_t O);
+  Call<void(Matrix dy, Matrix w, MatrixOut dx)> linear_backward_input;
+  Call<void(Matrix dy, Matrix x, MatrixOut dw, ArrayOut db)> linear_backward_weight;
+  Call<void(Matrix dy, Matrix x, Array w, Array r, MatrixOut dx, ArrayOut dw)> rmsnorm_backward;
+  Call<double(Matrix z, Targets targets, double scale, MatrixOut dz)> cross_entropy;
+  Call<void(const std::vector<double>& s, Matrix v, int64_t t, int64_t first, double& m, double& l,
+            MatrixOut o)>
+      add_keys;
+  Call<void(Matrix dout, Matrix q, Matrix k, Matrix v, Matrix o, Array L, MatrixOut dq,
+            MatrixOut dk, MatrixOut dv)>
+      attention_backward;
+  Call<int64_t(int64_t N, int64_t I, int64_t O)> linear_step_flops;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 // give.
 #include <functional>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/cross_entropy.hpp"

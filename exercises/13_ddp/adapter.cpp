@@ -13,7 +13,9 @@ class ThisDdp : public exercise::AnyDdp {
   ThisDdp(exercise::ParameterPtrs parameters, const yotta::Communicator& comm,
           student::DdpOptions options)
       : ddp_(std::move(parameters), comm, options) {}
-  void finish() override { ddp_.finish(); }
+  void finish() override {
+    exercise::on_own_stack([&] { ddp_.finish(); });
+  }
   int buckets() const override { return ddp_.buckets(); }
   int launched() const override { return ddp_.launched(); }
   std::shared_ptr<void> no_sync() override { return std::make_shared<student::Ddp::NoSync>(ddp_); }

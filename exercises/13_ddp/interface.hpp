@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/parameter.hpp"
@@ -31,15 +32,19 @@ class AnyDdp {
 };
 
 struct Solution {
-  std::pair<int64_t, int64_t> (*batch_shard)(int64_t batch, int ranks, int rank);
-  void (*reduce_gradients)(std::span<const yotta::ParameterPtr> parameters,
-                           const yotta::Communicator& comm, yotta::ReduceOp op);
-  std::vector<ParameterPtrs> (*cut_into_buckets)(std::span<const yotta::ParameterPtr> parameters,
-                                                 int64_t bucket_bytes);
-  std::vector<BucketView> (*make_buckets)(std::span<const yotta::ParameterPtr> parameters,
-                                          int64_t bucket_bytes);
-  std::unique_ptr<AnyDdp> (*make_ddp)(ParameterPtrs parameters, const yotta::Communicator& comm,
-                                      int64_t bucket_bytes, yotta::ReduceOp op, bool overlap);
+  Call<std::pair<int64_t, int64_t>(int64_t batch, int ranks, int rank)> batch_shard;
+  Call<void(std::span<const yotta::ParameterPtr> parameters, const yotta::Communicator& comm,
+            yotta::ReduceOp op)>
+      reduce_gradients;
+  Call<std::vector<ParameterPtrs>(std::span<const yotta::ParameterPtr> parameters,
+                                  int64_t bucket_bytes)>
+      cut_into_buckets;
+  Call<std::vector<BucketView>(std::span<const yotta::ParameterPtr> parameters,
+                               int64_t bucket_bytes)>
+      make_buckets;
+  Call<std::unique_ptr<AnyDdp>(ParameterPtrs parameters, const yotta::Communicator& comm,
+                               int64_t bucket_bytes, yotta::ReduceOp op, bool overlap)>
+      make_ddp;
 };
 extern const Solution solution;
 

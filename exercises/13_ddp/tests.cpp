@@ -2,7 +2,7 @@
 // divides by the gradient's size, so a gradient four times too large would not show.
 #include <atomic>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 
@@ -264,6 +264,10 @@ TEST_CASE("13.4: gradients are views into their bucket, and keep their values") 
       expect(each->grad.shape() == each->value.shape(),
              fmt::format("{}: its gradient has become {}, its weight is {}: reshape the view",
                          each->name, each->grad.describe(), each->value.describe()));
+      expect(each->grad.dtype() == each->value.dtype(),
+             fmt::format("{}: its gradient was {}, and has become {}: make `flat` of the "
+                         "gradients' dtype, or the next backward cannot add to them",
+                         each->name, name(each->value.dtype()), name(each->grad.dtype())));
       for (const double value : each->grad.values()) members.push_back(value);
     }
     Clues clues;

@@ -26,9 +26,15 @@ class ThisZero : public exercise::AnyZero {
       all.push_back({each.weights, each.mine, each.gradients, each.sum, each.arriving});
     return all;
   }
-  void flush() override { zero_.flush(); }
-  void finish() override { zero_.finish(); }
-  void gather() override { zero_.gather(); }
+  void flush() override {
+    exercise::on_own_stack([&] { zero_.flush(); });
+  }
+  void finish() override {
+    exercise::on_own_stack([&] { zero_.finish(); });
+  }
+  void gather() override {
+    exercise::on_own_stack([&] { zero_.gather(); });
+  }
 
  private:
   student::Zero zero_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
@@ -32,10 +33,12 @@ class AnyZero {
 };
 
 struct Solution {
-  int64_t (*bytes_held)(int stage, int64_t ranks, int64_t parameters, int64_t weights,
-                        int64_t gradients, int64_t optimizer);
-  std::unique_ptr<AnyZero> (*make_zero)(const std::vector<yotta::ParameterPtr>& parameters,
-                                        yotta::Communicator& comm, int stage, int64_t bucket_bytes);
+  Call<int64_t(int stage, int64_t ranks, int64_t parameters, int64_t weights, int64_t gradients,
+               int64_t optimizer)>
+      bytes_held;
+  Call<std::unique_ptr<AnyZero>(const std::vector<yotta::ParameterPtr>& parameters,
+                                yotta::Communicator& comm, int stage, int64_t bucket_bytes)>
+      make_zero;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <numeric>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/nn/adamw.hpp"
 

@@ -15,12 +15,24 @@ class ThisUnit : public exercise::AnyUnit {
   explicit ThisUnit(std::unique_ptr<student::FsdpUnit> own) : own_(std::move(own)), unit_(*own_) {}
   const std::vector<yotta::ParameterShard>& shards() const override { return unit_.shards(); }
   bool is_gathered() const override { return unit_.is_gathered(); }
-  void prefetch() override { unit_.prefetch(); }
-  void unshard() override { unit_.unshard(); }
-  void reshard() override { unit_.reshard(); }
-  void open_gradients() override { unit_.open_gradients(); }
-  void reduce() override { unit_.reduce(); }
-  void finish_reduce() override { unit_.finish_reduce(); }
+  void prefetch() override {
+    exercise::on_own_stack([&] { unit_.prefetch(); });
+  }
+  void unshard() override {
+    exercise::on_own_stack([&] { unit_.unshard(); });
+  }
+  void reshard() override {
+    exercise::on_own_stack([&] { unit_.reshard(); });
+  }
+  void open_gradients() override {
+    exercise::on_own_stack([&] { unit_.open_gradients(); });
+  }
+  void reduce() override {
+    exercise::on_own_stack([&] { unit_.reduce(); });
+  }
+  void finish_reduce() override {
+    exercise::on_own_stack([&] { unit_.finish_reduce(); });
+  }
 
  private:
   std::unique_ptr<student::FsdpUnit> own_;
@@ -34,7 +46,9 @@ class ThisFsdp : public exercise::AnyFsdp {
     for (student::FsdpUnit& unit : fsdp_.units()) units_.emplace_back(unit);
   }
   yotta::Layers stack() const override { return fsdp_.stack(); }
-  void finish() override { fsdp_.finish(); }
+  void finish() override {
+    exercise::on_own_stack([&] { fsdp_.finish(); });
+  }
   std::vector<exercise::AnyUnit*> units() override {
     std::vector<exercise::AnyUnit*> all;
     for (ThisUnit& unit : units_) all.push_back(&unit);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
@@ -45,12 +46,13 @@ class AnyFsdp {
 };
 
 struct Solution {
-  std::unique_ptr<AnyUnit> (*make_unit)(const std::vector<yotta::ParameterPtr>& parameters,
-                                        yotta::Communicator& comm,
-                                        std::optional<yotta::DType> gathered);
+  Call<std::unique_ptr<AnyUnit>(const std::vector<yotta::ParameterPtr>& parameters,
+                                yotta::Communicator& comm, std::optional<yotta::DType> gathered)>
+      make_unit;
   // One unit per layer.
-  std::unique_ptr<AnyFsdp> (*make_fsdp)(yotta::Layers model, yotta::Communicator& comm,
-                                        FsdpChoices choices);
+  Call<std::unique_ptr<AnyFsdp>(yotta::Layers model, yotta::Communicator& comm,
+                                FsdpChoices choices)>
+      make_fsdp;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <functional>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/adamw.hpp"

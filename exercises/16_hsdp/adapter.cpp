@@ -15,8 +15,12 @@ class ThisHsdp : public exercise::AnyHsdp {
       : hsdp_(model, ranks, options) {}
   yotta::Layers stack() const override { return hsdp_.stack(); }
   const std::deque<yotta::FsdpUnit>& units() override { return hsdp_.units(); }
-  void before_microbatch(bool last) override { hsdp_.before_microbatch(last); }
-  void finish() override { hsdp_.finish(); }
+  void before_microbatch(bool last) override {
+    exercise::on_own_stack([=, this] { hsdp_.before_microbatch(last); });
+  }
+  void finish() override {
+    exercise::on_own_stack([&] { hsdp_.finish(); });
+  }
   int launched() const override { return hsdp_.launched(); }
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/layer.hpp"
@@ -33,15 +34,15 @@ struct Ranks {
 
 struct Solution {
   // Inside the group, between groups.
-  std::pair<int64_t, int64_t> (*elements_sent)(int64_t p, int64_t R, int64_t parameters,
-                                               int64_t microbatches);
-  int (*smallest_group)(int ranks, int64_t parameters, int64_t room);
-  Ranks (*ranks)(const yotta::Communicator& world, int p);
-  void (*reduce_over_replicas)(yotta::Fsdp& group, const yotta::Communicator& replicas);
-  std::deque<yotta::Bucket> (*shard_buckets)(const std::deque<yotta::FsdpUnit>& units);
+  Call<std::pair<int64_t, int64_t>(int64_t p, int64_t R, int64_t parameters, int64_t microbatches)>
+      elements_sent;
+  Call<int(int ranks, int64_t parameters, int64_t room)> smallest_group;
+  Call<Ranks(const yotta::Communicator& world, int p)> ranks;
+  Call<void(yotta::Fsdp& group, const yotta::Communicator& replicas)> reduce_over_replicas;
+  Call<std::deque<yotta::Bucket>(const std::deque<yotta::FsdpUnit>& units)> shard_buckets;
   // Inside the group all collectives are rings.
-  std::unique_ptr<AnyHsdp> (*make)(yotta::Layers model, const Ranks& ranks,
-                                   yotta::Algorithm between);
+  Call<std::unique_ptr<AnyHsdp>(yotta::Layers model, const Ranks& ranks, yotta::Algorithm between)>
+      make;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 // does not pass.
 #include <functional>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/random.hpp"

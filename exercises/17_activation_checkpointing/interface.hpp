@@ -1,6 +1,7 @@
 // What the graded cases of exercise 17 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/revolve.hpp"
@@ -8,13 +9,15 @@
 namespace exercise {
 
 struct Solution {
-  int64_t (*square_root_of)(int64_t n);
-  yotta::LayerPtr (*checkpoint)(yotta::Layers slice);
+  Call<int64_t(int64_t n)> square_root_of;
+  Call<yotta::LayerPtr(yotta::Layers slice)> checkpoint;
   // Entries [first, last) in slices of `every` layers each.
-  std::vector<yotta::LayerPtr> (*checkpointed)(yotta::Layers stack, int64_t every, int64_t first,
-                                               int64_t last);
-  std::unique_ptr<yotta::AttentionCore> (*recomputed)(std::unique_ptr<yotta::AttentionCore> core);
-  yotta::LayerPtr (*replay)(yotta::Layers slice, yotta::ReplayActions actions);
+  Call<std::vector<yotta::LayerPtr>(yotta::Layers stack, int64_t every, int64_t first,
+                                    int64_t last)>
+      checkpointed;
+  Call<std::unique_ptr<yotta::AttentionCore>(std::unique_ptr<yotta::AttentionCore> core)>
+      recomputed;
+  Call<yotta::LayerPtr(yotta::Layers slice, yotta::ReplayActions actions)> replay;
 };
 extern const Solution solution;
 

@@ -1,6 +1,6 @@
 // The graded cases of exercise 17. The layers are probes: each counts how often it runs forward,
 // and its Saved holds a token, so that the Saved that live at the same time can be counted.
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/dropout_layer.hpp"
@@ -75,7 +75,7 @@ struct Chain {
       layers.push_back(std::make_unique<Probe>("layer " + std::to_string(i), dropout, log));
   }
   // Slices of C layers, each made by `make`.
-  std::vector<LayerPtr> sliced(int64_t C, LayerPtr (*make)(Layers)) const {
+  std::vector<LayerPtr> sliced(int64_t C, exercise::Call<LayerPtr(Layers)> make) const {
     std::vector<LayerPtr> slices;
     const size_t n = layers.size(), step = static_cast<size_t>(C);
     for (size_t begin = 0; begin < n; begin += step)
@@ -305,14 +305,15 @@ TEST_CASE("17.4: each slice is a checkpoint: after forward its input is kept, an
 
 namespace {
 
-// Keeps what a core keeps, with a mask of the probabilities or without; computes nothing.
+// Keeps what a core keeps, with a mask of the probabilities or without; its output is q's number.
 class StandIn : public AttentionCore {
  public:
   explicit StandIn(bool masks) : masks_(masks) {}
-  Tensor forward(const Tensor& q, const Tensor&, const Tensor&, Saved& saved) override {
-    for (const char* slot : {"q", "k", "v", "probabilities"}) saved.keep(slot, Tensor::zeros({2}));
+  Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override {
+    saved.keep("q", q), saved.keep("k", k), saved.keep("v", v);
+    saved.keep("probabilities", Tensor::zeros({2}));
     if (masks_) saved.keep("mask", Tensor::zeros({2}));
-    return q;
+    return Tensor::full({1}, q.values()[0] + 10);
   }
   AttentionGradients backward(const Tensor& dout, Saved&) override { return {dout, dout, dout}; }
 
@@ -321,18 +322,31 @@ class StandIn : public AttentionCore {
 };
 
 // The Saved of attention after its core's forward; its output's dropout has kept a mask, too.
-Saved after_stand_in(bool masks) {
-  Saved saved(place);
-  saved.child("dropout").keep("mask", Tensor::zeros({2}));
-  const Tensor q = Tensor::zeros({1, 1, 1, 1});
-  solution.recomputed(std::make_unique<StandIn>(masks))->forward(q, q, q, saved);
-  return saved;
-}
+struct AfterStandIn {
+  explicit AfterStandIn(bool masks) : saved(place) {
+    saved.child("dropout").keep("mask", Tensor::zeros({2}));
+    const auto number = [](double value) { return Tensor::full({1}, value); };
+    y = solution.recomputed(std::make_unique<StandIn>(masks))
+            ->forward(number(1), number(2), number(3), saved);
+  }
+  Saved saved;
+  Tensor y;
+};
 
 }  // namespace
 
+TEST_CASE("17.5: the core runs with q, k and v, and its output is the output") {
+  AfterStandIn after(true);
+  for (const auto& [slot, right] : {std::pair{"q", 1.0}, {"k", 2.0}, {"v", 3.0}})
+    expect(after.saved.has(slot) && after.saved.get(slot).values() == Numbers{right},
+           fmt::format("the core was not given {0} as its {0}: forward(q, k, v, saved)", slot));
+  expect(after.y.defined() && after.y.values() == Numbers{11},
+         "the core's output is not what forward returns");
+}
+
 TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else") {
-  Saved attention = after_stand_in(true);
+  AfterStandIn after(true);
+  Saved& attention = after.saved;
   expect(!attention.has("probabilities"), "the probabilities are still kept");
   expect(!attention.has("mask"), "the probabilities' mask is still kept");
   expect(attention.child("dropout").has("mask"),
@@ -344,7 +358,7 @@ TEST_CASE("17.5: the probabilities and their mask are dropped, and nothing else"
 
 TEST_CASE("17.5: without dropout there is no mask to drop") {
   const std::string text = exercise::error_of([] {
-    expect(!after_stand_in(false).has("probabilities"),
+    expect(!AfterStandIn(false).saved.has("probabilities"),
            "attention without dropout: the probabilities are still kept");
   });
   expect(text.empty(),
@@ -412,6 +426,9 @@ TEST_CASE("17.6: drop frees a checkpoint") {
   Played played({{Kind::keep, 0}, {Kind::run, 0}, {Kind::keep, 1}, {Kind::drop, 0}});
   expect(!played.saved.has("checkpoint 0"), "checkpoint 0 is still held after drop 0");
   expect(played.saved.has("checkpoint 1"), "checkpoint 1 is gone, and it was not dropped");
+  expect(played.y.values() == played.after({0}),
+         "after keep 0, run 0, keep 1 and drop 0 something else flows into layer 3 than layer 0's "
+         "output: drop leaves `flows` as it is, and runs nothing");
 }
 
 TEST_CASE("17.7: the gradients are those of the plain stack, whatever the schedule") {

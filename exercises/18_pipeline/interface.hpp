@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
@@ -22,12 +23,13 @@ class AnyMessages {
 };
 
 struct Solution {
-  yotta::PipelineActions (*gpipe)(int rank, int p, int64_t m);
-  yotta::PipelineActions (*one_f_one_b)(int rank, int p, int64_t m);
-  int64_t (*most_in_flight)(const yotta::PipelineActions& actions);
-  std::unique_ptr<AnyMessages> (*make_messages)(const yotta::Communicator& comm,
-                                                const yotta::PipelineSchedule& schedule);
-  yotta::PipelineActions (*interleaved)(int rank, int p, int64_t m, int v);
+  Call<yotta::PipelineActions(int rank, int p, int64_t m)> gpipe;
+  Call<yotta::PipelineActions(int rank, int p, int64_t m)> one_f_one_b;
+  Call<int64_t(const yotta::PipelineActions& actions)> most_in_flight;
+  Call<std::unique_ptr<AnyMessages>(const yotta::Communicator& comm,
+                                    const yotta::PipelineSchedule& schedule)>
+      make_messages;
+  Call<yotta::PipelineActions(int rank, int p, int64_t m, int v)> interleaved;
 };
 extern const Solution solution;
 

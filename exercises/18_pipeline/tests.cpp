@@ -1,8 +1,8 @@
 // The graded cases of exercise 18. A schedule is a list, so all about it is found out without any
 // rank: is it complete, can it run at all, how long does it take, how much must each stage hold?
 // Messages are sent between ranks, which are threads here, and a send may wait for its receiver.
-#include "course/shared/graded_pipeline.hpp"
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_pipeline.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/parallel/pipeline.hpp"
@@ -15,7 +15,7 @@ using exercise::solution;
 
 namespace {
 
-using Actions = PipelineActions (*)(int rank, int p, int64_t m);
+using Actions = exercise::Call<PipelineActions(int rank, int p, int64_t m)>;
 
 PipelineSchedule schedule_of(Actions actions, int p, int64_t m) {
   PipelineSchedule made{"yours", p, p, m, {}};
@@ -38,8 +38,9 @@ void expect_complete(const PipelineSchedule& schedule, PipelineKind kind) {
   complaining(schedule, right(schedule, kind), [&] { check_complete(schedule); });
   CHECK(true);
 }
-PipelineTimeline timeline_of(const PipelineSchedule& schedule, PipelineKind kind) {
-  return complaining(schedule, right(schedule, kind), [&] { return simulate(schedule); });
+PipelineTimeline timeline_of(const PipelineSchedule& schedule, PipelineKind kind,
+                             const PipelineCosts& costs = {}) {
+  return complaining(schedule, right(schedule, kind), [&] { return simulate(schedule, costs); });
 }
 
 // Counts along the list, I and W included.
@@ -78,13 +79,15 @@ std::string too_few_in_flight(const PipelineSchedule& yours, const PipelineSched
   return "";
 }
 
-void expect_busy(const PipelineSchedule& schedule, PipelineKind kind) {
+void expect_busy(const PipelineSchedule& schedule, PipelineKind kind,
+                 const PipelineCosts& costs = {}) {
   const PipelineSchedule allowed = right(schedule, kind);
-  const double busy = simulate(allowed).busy();
-  const PipelineTimeline timeline = timeline_of(schedule, kind);
+  const double busy = simulate(allowed, costs).busy();
+  const PipelineTimeline timeline = timeline_of(schedule, kind, costs);
   expect(timeline.busy() > busy - 1e-12,
          fmt::format("busy {:.1f}% of the time, expected {:.1f}%{}{}", 100 * timeline.busy(),
-                     100 * busy, too_few_in_flight(schedule, allowed), beside(schedule, allowed)));
+                     100 * busy, too_few_in_flight(schedule, allowed),
+                     beside(schedule, allowed, costs)));
 }
 
 template <class Visit>
@@ -189,6 +192,20 @@ bool sends(const PipelineSchedule& schedule) {
   try {
     return complaint_of(schedule, Play::send).empty();
   } catch (const NotDone&) {
+    return false;
+  }
+}
+
+// Does send() hand over to the next stage of its rank, and send no message?
+bool hands_over(const PipelineSchedule& schedule) {
+  try {
+    const std::vector<RankReport> reports = exercise::run(1, [&](Communicator& pp) {
+      const auto student = solution.make_messages(pp, schedule);
+      student->send({0, PipelineOp::F, 0}, Tensor::zeros({4}, DType::f64));
+      student->finish();
+    });
+    return reports[0].ledger().total_traffic().messages_sent == 0;
+  } catch (const Error&) {
     return false;
   }
 }
@@ -410,6 +427,19 @@ TEST_CASE("18.5: what was sent and has arrived is let go, and nothing that is on
                        rank, peak[static_cast<size_t>(rank)]));
 }
 
+// What is handed over stays in the student's own PipelineMessages: until send() does it there is
+// nothing to see here.
+TEST_CASE("18.5: between stages of one rank what was handed over, and no message") {
+  const PipelineSchedule schedule = make_schedule(PipelineKind::interleaved, 1, 2, 3);
+  expect_played(make_schedule(PipelineKind::gpipe, 2, 2), Play::receive);
+  if (!hands_over(schedule)) return;
+  const std::string wrong = complaint_of(schedule, Play::both);
+  expect(wrong.empty(),
+         fmt::format("one rank with 3 stages: what a stage of this rank made is there already, "
+                     "handed_over(a)\n{}",
+                     wrong));
+}
+
 TEST_CASE("18.6: every result is sent to who needs it, and nobody waits forever") {
   for (const PipelineSchedule& schedule : schedules()) expect_played(schedule, Play::send);
   for (const PipelineSchedule& schedule : interleaved()) expect_played(schedule, Play::send);
@@ -450,4 +480,35 @@ TEST_CASE("18.7: interleaved: the bubble is (p-1)/(vm+p-1), and no rank holds mo
                         allowed, beside(schedule, right(schedule, PipelineKind::interleaved))));
       }
     }
+}
+
+// F, I and W of 1, and messages of a quarter: so 2 (p-1-rank) forwards more are needed, and not
+// half of them.
+TEST_CASE(
+    "18.7: interleaved: a rank has enough to do until its first B is back, also if messages "
+    "take time") {
+  for (const int p : exercise::ranks({2, 3, 4}))
+    for (const int v : {2, 3}) {
+      PipelineSchedule schedule{"yours", p, p * v, 2 * p, {}};
+      for (int rank = 0; rank < p; ++rank)
+        schedule.by_rank.push_back(solution.interleaved(rank, p, 2 * p, v));
+      expect_busy(schedule, PipelineKind::interleaved, {1, 1, 1, 0.25});
+    }
+}
+
+TEST_CASE("18.7: with one chunk it is 1F1B") {
+  for (const int p : {2, 4}) {
+    const PipelineSchedule allowed = make_schedule(PipelineKind::one_f_one_b, p, 2 * p);
+    PipelineSchedule schedule{"yours", p, p, 2 * p, {}};
+    for (int rank = 0; rank < p; ++rank)
+      schedule.by_rank.push_back(solution.interleaved(rank, p, 2 * p, 1));
+    expect_complete(schedule, PipelineKind::one_f_one_b);
+    for (int rank = 0; rank < p; ++rank) {
+      const int64_t held = live(schedule.by_rank[static_cast<size_t>(rank)]);
+      expect(held <= in_flight_1f1b(rank, p, 2 * p),
+             fmt::format("v = 1: rank {} holds {} microbatches at once, {} allowed, as 1F1B{}",
+                         rank, held, in_flight_1f1b(rank, p, 2 * p), beside(schedule, allowed)));
+    }
+    expect_busy(schedule, PipelineKind::one_f_one_b);
+  }
 }

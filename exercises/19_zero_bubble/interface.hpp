@@ -1,6 +1,7 @@
 // What the graded cases of exercise 19 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/pipeline_timeline.hpp"
 
@@ -18,14 +19,16 @@ struct Rank {
 };
 
 struct Solution {
-  Held (*held)(int rank, int p, int k);  // k = 1: ZB-H1, 2: ZB-H2
-  yotta::PipelineActions (*actions)(int rank, int p, int64_t m, int k);
-  double (*bubble_rate)(const yotta::PipelineSchedule& schedule, const yotta::PipelineCosts& costs);
-  double (*can_begin)(yotta::PipelineOp op, int rank, const std::vector<Rank>& ranks, int64_t m,
-                      int64_t hold, const yotta::PipelineCosts& costs);
-  yotta::PipelineSchedule (*greedy)(int p, int64_t m, int64_t hold,
-                                    const yotta::PipelineCosts& costs);
-  yotta::PipelineActions (*zb_v)(int rank, int p, int64_t m);
+  Call<Held(int rank, int p, int k)> held;  // k = 1: ZB-H1, 2: ZB-H2
+  Call<yotta::PipelineActions(int rank, int p, int64_t m, int k)> actions;
+  Call<double(const yotta::PipelineSchedule& schedule, const yotta::PipelineCosts& costs)>
+      bubble_rate;
+  Call<double(yotta::PipelineOp op, int rank, const std::vector<Rank>& ranks, int64_t m,
+              int64_t hold, const yotta::PipelineCosts& costs)>
+      can_begin;
+  Call<yotta::PipelineSchedule(int p, int64_t m, int64_t hold, const yotta::PipelineCosts& costs)>
+      greedy;
+  Call<yotta::PipelineActions(int rank, int p, int64_t m)> zb_v;
 };
 extern const Solution solution;
 

@@ -1,6 +1,6 @@
 // The graded cases of exercise 19. A schedule is a list, so time and memory are found out without
 // any rank.
-#include "course/shared/graded_pipeline.hpp"
+#include "course/cases/graded_pipeline.hpp"
 #include "interface.hpp"
 #include "yotta/parallel/zero_bubble.hpp"
 
@@ -205,6 +205,16 @@ TEST_CASE("19.3: a rank with two chunks works for both, and any rank may take lo
   expect(near(rate, expected), fmt::format("ZB-V, p = 4, m = 8, F 1, I 1, W 2: you say {:.4f}, it "
                                            "is {:.4f}{}\n{}",
                                            rate, expected, why, picture(timeline)));
+}
+
+TEST_CASE("19.3: the rate is the same in any unit of time") {
+  const PipelineSchedule schedule = make_schedule(PipelineKind::one_f_one_b, 4, 8);
+  const double in_seconds = solution.bubble_rate(schedule, {1e-4, 1e-4, 1e-4});
+  const double expected = bubble_of_total(4, 8);
+  expect(near(in_seconds, expected),
+         fmt::format("1F1B, p = 4, m = 8, F, I and W of 0.0001 each: you say {:.4f}, it is {:.4f}, "
+                     "as with F, I and W of 1",
+                     in_seconds, expected));
 }
 
 TEST_CASE("19.4: when a rank could begin its next F, I or W, at every moment of a run") {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/transformer.hpp"
@@ -14,14 +15,14 @@ using yotta::Communicator;
 using yotta::Tensor;
 
 struct Solution {
-  Tensor (*f_backward)(Tensor dx, const Communicator& tp);
-  Tensor (*g_forward)(Tensor y, const Communicator& tp);
-  void (*cut_by_columns)(yotta::Linear& layer, const Communicator& tp);
-  void (*cut_by_rows)(yotta::Linear& layer, const Communicator& tp);
+  Call<Tensor(Tensor dx, const Communicator& tp)> f_backward;
+  Call<Tensor(Tensor y, const Communicator& tp)> g_forward;
+  Call<void(yotta::Linear& layer, const Communicator& tp)> cut_by_columns;
+  Call<void(yotta::Linear& layer, const Communicator& tp)> cut_by_rows;
   // A layer that cut_by_rows has cut, with g behind it.
-  yotta::LayerPtr (*with_g)(yotta::Linear&& cut, const Communicator& tp);
-  void (*cut_mlp)(yotta::Mlp& mlp, const Communicator& tp);
-  void (*cut_attention)(yotta::Attention& attention, const Communicator& tp);
+  Call<yotta::LayerPtr(yotta::Linear&& cut, const Communicator& tp)> with_g;
+  Call<void(yotta::Mlp& mlp, const Communicator& tp)> cut_mlp;
+  Call<void(yotta::Attention& attention, const Communicator& tp)> cut_attention;
 };
 extern const Solution solution;
 

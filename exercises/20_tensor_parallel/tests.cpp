@@ -1,6 +1,6 @@
 // The graded cases of exercise 20. Everything is compared with layers of one rank, in double:
 // outputs, dx, every weight and its gradient; and what was sent with what one all_reduce sends.
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 
@@ -66,11 +66,17 @@ void expect_whole(const Parameter& own, const Parameter& whole, int p, int rank)
          own.name, rank, p, part.all_rows(), part.all_columns(), all.all_rows(), all.all_columns());
 }
 
+// down and o are cut by rows, all else by columns.
+bool is_cut_by_columns(const Parameter& parameter) {
+  return parameter.name.find("down") == std::string::npos &&
+         parameter.name.find(".o.") == std::string::npos;
+}
+
 // On each rank: own parameters (or their gradients) against their parts of the serial layer's.
 void expect_parts(const std::vector<ParameterPtr>& own, const std::vector<ParameterPtr>& whole,
                   Tensor Parameter::*pick, const char* what, int p, int rank) {
   for (size_t i = 0; i < own.size(); ++i) {
-    const bool by_columns = own[i]->name.find("down") == std::string::npos;
+    const bool by_columns = is_cut_by_columns(*own[i]);
     const ShardRange part = expected_part(*whole[i], by_columns, p, rank);
     const ShardRange first = expected_part(*whole[i], by_columns, p, 0);
     const Tensor &mine = (*own[i]).*pick, &all = (*whole[i]).*pick;
@@ -114,7 +120,7 @@ MlpOptions mlp_options_of(MlpKind kind, double dropout = 0) {
 
 // 10 outputs or inputs on 4 ranks: part_of must be asked.
 void expect_refused(const LinearOptions& whole, const char* what,
-                    void (*cut)(Linear&, const Communicator&)) {
+                    exercise::Call<void(Linear&, const Communicator&)> cut) {
   try {
     run(4, [&](const Communicator& tp) {
       Linear layer("layer", whole);
@@ -214,6 +220,18 @@ TEST_CASE("20.3: the ranks' columns are the whole matrix's, each once") {
   expect_refused({C, 10}, "outputs", solution.cut_by_columns);
 }
 
+TEST_CASE("20.3: a layer without a bias") {
+  for (const int p : {1, 2})
+    run(p, [&](const Communicator& tp) {
+      Linear layer("up", {C, F, false, normal(0.5)}, in_f64);
+      solution.cut_by_columns(layer, tp);
+      if (layer.weight_parameter().value.dim(0) != F / p)
+        fail(Where::current(), "up.weight of a layer without a bias is {} on rank {} of {}",
+             layer.weight_parameter().value.describe(), tp.rank(), p);
+    });
+  CHECK(true);  // nothing was thrown
+}
+
 TEST_CASE("20.4: inputs that do not divide are refused") {
   expect_refused({10, C}, "inputs", solution.cut_by_rows);
 }
@@ -296,41 +314,56 @@ TEST_CASE("20.5: the MLP cut: y, dx and every gradient, with one all_reduce each
   }
 }
 
+namespace {
+
+// 12 heads, for 2, 3 and 4 ranks.
+TransformerConfig twelve_heads(AttentionKind kind, TransformerConfig c) {
+  c.attention = kind, c.deviation = 0.5, c.dtype = DType::f64, c.seed = 1;
+  return c;
+}
+
+// Attention on 1 to 4 ranks against one rank's. `why` is what another y comes from.
+void expect_cut_attention(const TransformerConfig& c, const char* why) {
+  const Tensor x = numbers({2, N, c.width}, "x"), dy = numbers({2, N, c.width}, "dy");
+  Attention serial("a", c);
+  const std::vector<ParameterPtr> whole = parameters_of(serial);
+  const Outcome expected = forward_backward(serial, x, dy);
+  for (const int p : {1, 2, 3, 4})
+    run(p, [&](const Communicator& tp) {
+      Attention attention("a", c);
+      const std::vector<ParameterPtr> own = parameters_of(attention);
+      solution.cut_attention(attention, tp);
+      expect_parts(own, whole, &Parameter::value, "values", p, tp.rank());
+      const Outcome out = forward_backward(attention, x, dy);
+      const std::string rank = fmt::format("on rank {} of {}", tp.rank(), p);
+      Clues clues;
+      clues.what = "y " + rank;
+      if (const Verdict verdict = compare(out.y, expected.y, 1e-12, clues); !verdict)
+        fail(Where::current(), "{}{}", why, verdict.text);
+      expect_equal(out.dx, expected.dx, "dx " + rank, p);
+      expect_parts(own, whole, &Parameter::grad, "the gradient", p, tp.rank());
+    });
+}
+
+}  // namespace
+
 TEST_CASE("20.6: attention cut: whole heads, y, dx and every gradient") {
-  for (const AttentionKind kind : {AttentionKind::blockwise, AttentionKind::plain})
-    for (const double dropout : {0.0, 0.4}) {
-      if (dropout > 0 && kind == AttentionKind::blockwise) continue;
-      TransformerConfig c = gpt2_config(1, 24, 12, 8, 1);  // 12 heads: 2, 3 and 4 ranks
-      c.attention = kind, c.attention_dropout = dropout, c.deviation = 0.5;
-      c.dtype = DType::f64, c.seed = 1;
-      const Tensor x = numbers({2, N, 24}, "x"), dy = numbers({2, N, 24}, "dy");
-      Attention serial("a", c);
-      const std::vector<ParameterPtr> whole = parameters_of(serial);
-      const Outcome expected = forward_backward(serial, x, dy);
-      for (const int p : {1, 2, 3, 4})
-        run(p, [&](const Communicator& tp) {
-          Attention attention("a", c);
-          const std::vector<ParameterPtr> own = parameters_of(attention);
-          solution.cut_attention(attention, tp);
-          const Outcome out = forward_backward(attention, x, dy);
-          const std::string rank = fmt::format("on rank {} of {}", tp.rank(), p);
-          Clues clues;
-          clues.what = "y " + rank;
-          const Verdict verdict = compare(out.y, expected.y, 1e-12, clues);
-          if (!verdict && dropout > 0)
-            fail(Where::current(),
-                 "differs only with dropout of the probabilities: a head's mask is that of its "
-                 "number in the whole layer, first_head and on of all_heads\n    {}",
-                 verdict.text);
-          expect(verdict);
-          expect_equal(out.dx, expected.dx, "dx " + rank, p);
-          for (size_t i = 0; i < own.size(); ++i) {
-            Tensor part = own[i]->grad.clone();
-            take_shard(whole[i]->grad, own[i]->range, part);
-            expect_equal(own[i]->grad, part, "the gradient of " + own[i]->name + " " + rank, p);
-          }
-        });
-    }
+  TransformerConfig c = gpt2_config(1, 24, 12, 8, 1);
+  expect_cut_attention(twelve_heads(AttentionKind::blockwise, c), "");
+  expect_cut_attention(twelve_heads(AttentionKind::plain, c), "");
+  c.attention_dropout = 0.4;
+  expect_cut_attention(twelve_heads(AttentionKind::plain, c),
+                       "differs only with dropout of the probabilities: a head's mask is that of "
+                       "its number in the whole layer, first_head and on of all_heads\n    ");
+  CHECK(true);  // nothing was thrown
+}
+
+TEST_CASE("20.6: a head's slope is that of its number in the whole layer") {
+  TransformerConfig c = llama_config(1, 24, 8, 12, 12, 8, 1);
+  c.mask.alibi = true;
+  expect_cut_attention(twelve_heads(AttentionKind::flex, c),
+                       "flex attention with ALiBi: each head has a slope of its own, by its number "
+                       "in the whole layer: FlexCore's first_head and on\n    ");
   CHECK(true);  // nothing was thrown
 }
 

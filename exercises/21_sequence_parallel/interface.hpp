@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"
@@ -17,18 +18,20 @@ using yotta::Tensor;
 
 // T: tokens of a sequence.
 struct Solution {
-  Tensor (*gather)(const Tensor& x, const Communicator& tp, int64_t T);  // g
-  Tensor (*gather_backward)(const Tensor& dx, const Communicator& tp, int64_t T);
-  void (*drop_gathered)(yotta::Readers&& readers, const Tensor& x, yotta::Saved& saved,
-                        const Communicator& tp, int64_t T);
+  Call<Tensor(const Tensor& x, const Communicator& tp, int64_t T)> gather;  // g
+  Call<Tensor(const Tensor& dx, const Communicator& tp, int64_t T)> gather_backward;
+  Call<void(yotta::Readers&& readers, const Tensor& x, yotta::Saved& saved, const Communicator& tp,
+            int64_t T)>
+      drop_gathered;
   // The shard is in `saved`.
-  void (*gather_again)(yotta::Readers&& readers, yotta::Saved& saved, const Communicator& tp,
-                       int64_t T);
-  yotta::LayerPtr (*make_dropout)(const std::string& name, double probability,
-                                  const Communicator& tp, int64_t T);
-  bool (*sees_own_tokens)(const yotta::Parameter& parameter);
-  void (*reduce_gradients)(const std::vector<yotta::ParameterPtr>& parameters,
-                           const Communicator& tp);
+  Call<void(yotta::Readers&& readers, yotta::Saved& saved, const Communicator& tp, int64_t T)>
+      gather_again;
+  Call<yotta::LayerPtr(const std::string& name, double probability, const Communicator& tp,
+                       int64_t T)>
+      make_dropout;
+  Call<bool(const yotta::Parameter& parameter)> sees_own_tokens;
+  Call<void(const std::vector<yotta::ParameterPtr>& parameters, const Communicator& tp)>
+      reduce_gradients;
 };
 extern const Solution solution;
 

@@ -2,7 +2,7 @@
 // where they do not.
 #include <map>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 
 using namespace yotta;

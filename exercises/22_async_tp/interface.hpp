@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"
@@ -22,13 +23,14 @@ using WithPiece = std::function<void(int64_t first, const Tensor& rows)>;
 using MakePiece = std::function<Tensor(int64_t first, int64_t n)>;
 
 struct Solution {
-  Hops (*reach_of)(int p, Pieces pieces);
-  Tensor (*gather)(const Tensor& shard, int64_t N, const Communicator& tp, Pieces pieces,
-                   const WithPiece& multiply);
-  Tensor (*sum)(int64_t N, const Communicator& tp, Pieces pieces, const MakePiece& multiply);
-  int64_t (*messages)(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces);
-  int64_t (*bytes)(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces);
-  double (*seconds)(int p, Pieces pieces, double M, double H);
+  Call<Hops(int p, Pieces pieces)> reach_of;
+  Call<Tensor(const Tensor& shard, int64_t N, const Communicator& tp, Pieces pieces,
+              const WithPiece& multiply)>
+      gather;
+  Call<Tensor(int64_t N, const Communicator& tp, Pieces pieces, const MakePiece& multiply)> sum;
+  Call<int64_t(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces)> messages;
+  Call<int64_t(int p, int rank, int64_t N, int64_t row_bytes, Pieces pieces)> bytes;
+  Call<double(int p, Pieces pieces, double M, double H)> seconds;
 };
 extern const Solution solution;
 

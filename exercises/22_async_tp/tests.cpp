@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/linear_ops.hpp"

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/elementwise.hpp"
@@ -21,15 +22,16 @@ using yotta::Tensor;
 enum class Order { zigzag, contiguous };  // of the chunks
 
 struct Solution {
-  int64_t (*chunk_of)(int ranks, int rank, int64_t i);  // zigzag
-  int64_t (*contiguous_chunk_of)(int ranks, int rank, int64_t i);
-  AttentionBlock (*block)(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j,
-                          Order order);
-  FlashAttention (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
-                            const yotta::Communicator& cp, Order order);
-  AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const FlashAttention& saved,
-                                 const yotta::Communicator& cp, Order order);
+  Call<int64_t(int ranks, int rank, int64_t i)> chunk_of;  // zigzag
+  Call<int64_t(int ranks, int rank, int64_t i)> contiguous_chunk_of;
+  Call<AttentionBlock(int ranks, int rank, int64_t n, int64_t i, int from, int64_t j, Order order)>
+      block;
+  Call<FlashAttention(const Tensor& q, const Tensor& k, const Tensor& v,
+                      const yotta::Communicator& cp, Order order)>
+      forward;
+  Call<AttentionGradients(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const FlashAttention& saved, const yotta::Communicator& cp, Order order)>
+      backward;
 };
 extern const Solution solution;
 

@@ -2,7 +2,7 @@
 // on 1 to 8 ranks. All in f64, so that what is left of a difference is a mistake.
 #include <atomic>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/random.hpp"

@@ -1,6 +1,7 @@
 // What the graded cases of exercise 24 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/context_parallel.hpp"
@@ -18,15 +19,17 @@ struct Forward {
 };
 
 struct Solution {
-  int64_t (*heads_each)(const Tensor& x, const yotta::Communicator& cp);
-  Tensor (*to_heads)(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order);
-  Tensor (*to_tokens)(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order);
-  Forward (*forward)(const Tensor& q, const Tensor& k, const Tensor& v,
-                     const yotta::Communicator& cp, ChunkOrder order);
+  Call<int64_t(const Tensor& x, const yotta::Communicator& cp)> heads_each;
+  Call<Tensor(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order)> to_heads;
+  Call<Tensor(const Tensor& x, const yotta::Communicator& cp, ChunkOrder order)> to_tokens;
+  Call<Forward(const Tensor& q, const Tensor& k, const Tensor& v, const yotta::Communicator& cp,
+               ChunkOrder order)>
+      forward;
   // Forward and then backward.
-  AttentionGradients (*backward)(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const yotta::Communicator& cp, ChunkOrder order);
-  int64_t (*bytes)(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes);
+  Call<AttentionGradients(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const yotta::Communicator& cp, ChunkOrder order)>
+      backward;
+  Call<int64_t(int64_t ranks, int64_t all_q_bytes, int64_t all_k_bytes)> bytes;
 };
 extern const Solution solution;
 

@@ -1,6 +1,6 @@
 // The graded cases of exercise 24: attention by an exchange of tokens for heads, on 1 to 8 ranks,
 // in f64.
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/narrow.hpp"

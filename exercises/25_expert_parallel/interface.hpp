@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/exercise.hpp"
@@ -26,26 +27,31 @@ struct Plan {
 
 struct Solution {
   // Of one token.
-  void (*choose)(std::span<const double> s, std::span<const double> b, bool renormalise,
-                 std::span<int32_t> expert, std::span<double> weight);
-  void (*choose_backward)(std::span<const double> s, std::span<const int32_t> expert,
-                          std::span<const double> dweight, yotta::RouterScore score,
-                          bool renormalise, std::span<double> ds);
-  void (*combine)(const double* rows, std::span<const int64_t> row_of,
-                  std::span<const double> weight, std::span<double> sum);
+  Call<void(std::span<const double> s, std::span<const double> b, bool renormalise,
+            std::span<int32_t> expert, std::span<double> weight)>
+      choose;
+  Call<void(std::span<const double> s, std::span<const int32_t> expert,
+            std::span<const double> dweight, yotta::RouterScore score, bool renormalise,
+            std::span<double> ds)>
+      choose_backward;
+  Call<void(const double* rows, std::span<const int64_t> row_of, std::span<const double> weight,
+            std::span<double> sum)>
+      combine;
   // Of two rows of one number, which has 16 bits; the first one counts 1.
-  float (*combine_bf16)(float first, float second, float weight_of_second);
+  Call<float(float first, float second, float weight_of_second)> combine_bf16;
   // Of a rank.
-  Plan (*dispatch_plan)(Counts counts, int ep, int rank);
-  Tensor (*by_expert)(const Plan& plan, const Tensor& rows);
-  Tensor (*by_rank)(const Plan& plan, const Tensor& rows);
+  Call<Plan(Counts counts, int ep, int rank)> dispatch_plan;
+  Call<Tensor(const Plan& plan, const Tensor& rows)> by_expert;
+  Call<Tensor(const Plan& plan, const Tensor& rows)> by_rank;
   // `meanwhile` runs when the exchange has begun, before its end is waited for.
-  Tensor (*exchange)(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
-                     const std::function<void()>& meanwhile);
-  yotta::LayerPtr (*make_layer)(const yotta::MoeOptions& options, const yotta::MoeAxes& axes);
-  void (*reduce_gradients)(const std::vector<yotta::ParameterPtr>& parameters,
-                           const Communicator& copies, const Communicator& data);
-  int64_t (*weights_met)(int64_t C, int64_t F, int64_t E, int64_t k);
+  Call<Tensor(const Tensor& rows, Counts to, Counts from, const Communicator& ep,
+              const std::function<void()>& meanwhile)>
+      exchange;
+  Call<yotta::LayerPtr(const yotta::MoeOptions& options, const yotta::MoeAxes& axes)> make_layer;
+  Call<void(const std::vector<yotta::ParameterPtr>& parameters, const Communicator& copies,
+            const Communicator& data)>
+      reduce_gradients;
+  Call<int64_t(int64_t C, int64_t F, int64_t E, int64_t k)> weights_met;
 };
 extern const Solution solution;
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/machine/cluster.hpp"
@@ -34,15 +35,16 @@ struct Sums {
 };
 
 struct Solution {
-  Coordinates (*coordinates)(const MeshShape& shape, int rank);
-  std::vector<int> (*group)(const MeshShape& shape, int rank, const Axes& axes);
-  std::string (*along)(Axis axis, const yotta::Parameter& parameter, const Spread& spread);
-  Sums (*sums)(const Spread& spread);
-  double (*loss_weight)(const MeshShape& shape, int64_t tokens);
-  yotta::Link (*slowest_link)(const Cluster& cluster, const MeshShape& shape, Axis axis,
-                              const Order& order);
-  double (*seconds)(const Cluster& cluster, const MeshShape& shape, const Bytes& bytes,
-                    const Order& order);
+  Call<Coordinates(const MeshShape& shape, int rank)> coordinates;
+  Call<std::vector<int>(const MeshShape& shape, int rank, const Axes& axes)> group;
+  Call<std::string(Axis axis, const yotta::Parameter& parameter, const Spread& spread)> along;
+  Call<Sums(const Spread& spread)> sums;
+  Call<double(const MeshShape& shape, int64_t tokens)> loss_weight;
+  Call<yotta::Link(const Cluster& cluster, const MeshShape& shape, Axis axis, const Order& order)>
+      slowest_link;
+  Call<double(const Cluster& cluster, const MeshShape& shape, const Bytes& bytes,
+              const Order& order)>
+      seconds;
 };
 extern const Solution solution;
 

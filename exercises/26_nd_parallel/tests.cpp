@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 
 using namespace yotta;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 #include "yotta/plan/counted_model.hpp"
@@ -34,14 +35,16 @@ struct OpParts {
 };
 
 struct Solution {
-  Parts (*forward_flops)(const CountedModel&, double T, Counted scores);
-  double (*hardware_flops)(const CountedModel&, double T, Counted scores, yotta::Recomputed again);
-  double (*mfu_of_log)(const Log&, double flops_a_token);
-  OpParts (*op_time)(const TraceEvent&, const MfuMachine&);
-  void (*add_wait)(Waterfall&, const Trace&, yotta::EventId, double from, double until,
-                   const MfuMachine&, double slow);
-  Waterfall (*waterfall)(const Trace&, const MfuMachine&, double model_flops, double begin,
-                         double end);
+  Call<Parts(const CountedModel&, double T, Counted scores)> forward_flops;
+  Call<double(const CountedModel&, double T, Counted scores, yotta::Recomputed again)>
+      hardware_flops;
+  Call<double(const Log&, double flops_a_token)> mfu_of_log;
+  Call<OpParts(const TraceEvent&, const MfuMachine&)> op_time;
+  Call<void(Waterfall&, const Trace&, yotta::EventId, double from, double until, const MfuMachine&,
+            double slow)>
+      add_wait;
+  Call<Waterfall(const Trace&, const MfuMachine&, double model_flops, double begin, double end)>
+      waterfall;
 };
 extern const Solution solution;
 

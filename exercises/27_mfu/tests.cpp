@@ -1,8 +1,11 @@
 // The graded cases of exercise 27. Timelines are written by hand here, so that each second is
 // known.
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 
 using namespace yotta;
@@ -150,12 +153,40 @@ TEST_CASE("27.1: feed-forward: a gate, and the experts that a token meets") {
         "A token meets 2 of 8 experts and the shared one; the router does not choose that");
 }
 
+TEST_CASE("27.1: models of other sizes") {
+  exercise::Drawn drawn(27, "models");
+  for (int i = 0; i < 4; ++i) {
+    CountedModel m{.layers = drawn(1, 9), .width = drawn(5, 40), .kv_heads = drawn(1, 4)};
+    m.heads = m.kv_heads * drawn(1, 3), m.head_size = drawn(1, 9), m.feed_forward = drawn(5, 90);
+    m.matrices = drawn(2, 3), m.vocabulary = drawn(5, 60), m.experts = drawn(2, 8);
+    m.active = drawn(1, 2), m.shared = drawn(0, 2);
+    const int64_t T = drawn(2, 50), C = m.width, d = m.head_size;
+    const Parts found = solution.forward_flops(m, static_cast<double>(T), Counted::all);
+    const auto check = [&](const char* what, double part, int64_t right) {
+      expect(part == static_cast<double>(right),
+             fmt::format("L {}, C {}, H {}, K {}, d {}, F {}, V {}, matrices {}, experts {}, "
+                         "active {}, shared {}, T {}: {} FLOPs per token of the {}, not {}",
+                         m.layers, C, m.heads, m.kv_heads, d, m.feed_forward, m.vocabulary,
+                         m.matrices, m.experts, m.active, m.shared, T, part, what, right));
+    };
+    check("projections", found.projections, m.layers * 4 * C * d * (m.heads + m.kv_heads));
+    check("scores", found.scores, m.layers * 4 * m.heads * d * T);
+    check("feed-forward", found.feed_forward,
+          m.layers * 2 * C * ((m.active + m.shared) * m.matrices * m.feed_forward + m.experts));
+    check("output matrix", found.output, 2 * C * m.vocabulary);
+  }
+}
+
 // ---- 27.2 ----
+
+namespace {
+double tokens() { return exercise::size("T", 6, 7, 60); }
+}  // namespace
 
 TEST_CASE("27.2: nothing again is three forward passes") {
   for (const Counted counted : {Counted::all, Counted::causal}) {
-    const Parts f = solution.forward_flops(small(), 6, counted);
-    const double found = solution.hardware_flops(small(), 6, counted, Recomputed::none);
+    const Parts f = solution.forward_flops(small(), tokens(), counted);
+    const double found = solution.hardware_flops(small(), tokens(), counted, Recomputed::none);
     const double right = 3 * (f.projections + f.scores + f.feed_forward + f.output);
     expect(same(found, right),
            fmt::format("{} scores: {} FLOPs, not {}: backward has two products for each one of "
@@ -166,10 +197,10 @@ TEST_CASE("27.2: nothing again is three forward passes") {
 
 TEST_CASE("27.2: what is computed again is a forward pass") {
   for (const Counted counted : {Counted::all, Counted::causal}) {
-    const Parts f = solution.forward_flops(small(), 6, counted);
+    const Parts f = solution.forward_flops(small(), tokens(), counted);
     const auto more = [&](Recomputed again) {
-      return solution.hardware_flops(small(), 6, counted, again) -
-             solution.hardware_flops(small(), 6, counted, Recomputed::none);
+      return solution.hardware_flops(small(), tokens(), counted, again) -
+             solution.hardware_flops(small(), tokens(), counted, Recomputed::none);
     };
     const char* which = counted == Counted::all ? "all" : "causal";
     const double scores = more(Recomputed::attention);
@@ -226,6 +257,29 @@ TEST_CASE("27.3: the dense peak") {
          fmt::format("a printed peak of 128 with an asterisk: MFU {:.4f}, not {:.4f}. The figure "
                      "for sparse matrices is twice the dense one",
                      found, right));
+}
+
+TEST_CASE("27.3: logs of other runs") {
+  exercise::Drawn drawn(27, "logs");
+  for (int i = 0; i < 4; ++i) {
+    exercise::Log log{{}, drawn(0, 3), 1.0 * drawn(1, 99), drawn(1, 9), 0, 1e3, drawn(0, 1) == 1};
+    log.chips = log.data_ranks * drawn(1, 9);
+    for (int64_t step = log.warm_up + 1 + 2 * drawn(1, 4); step > 0; --step)
+      log.step_seconds.push_back(drawn(1, 99));
+    const double found = solution.mfu_of_log(log, 4);
+    std::vector<double> counted(log.step_seconds.begin() + log.warm_up, log.step_seconds.end());
+    std::sort(counted.begin(), counted.end());
+    const double right = 4 * log.tokens_a_rank * static_cast<double>(log.data_ranks) /
+                         counted[counted.size() / 2] /
+                         (static_cast<double>(log.chips) * (log.sparse ? 500 : 1000));
+    expect(same(found, right),
+           fmt::format("steps of {} s, {} of them warm-up, {} tokens per rank, {} ranks with a "
+                       "share of the batch, {} chips, a printed peak of 1000{}: MFU {:.6f}, not "
+                       "{:.6f}",
+                       fmt::join(log.step_seconds, ", "), log.warm_up, log.tokens_a_rank,
+                       log.data_ranks, log.chips, log.sparse ? " with an asterisk" : "", found,
+                       right));
+  }
 }
 
 TEST_CASE("27.3: a log without steps after the warm-up is refused") {
@@ -300,6 +354,25 @@ TEST_CASE("27.4: the launch, and the type") {
                      slow.counted, slow.wider, slow.memory));
 }
 
+TEST_CASE("27.4: products of other sizes") {
+  exercise::Drawn drawn(27, "products");
+  for (int i = 0; i < 4; ++i) {
+    TraceEvent op = event(EventKind::op, 0, 9, "linear");
+    op.dtype = drawn(0, 1) == 0 ? DType::bf16 : DType::f32;
+    op.flops = drawn(1, 400), op.bytes = drawn(1, 200);
+    const OpParts found = solution.op_time(op, small_machine());
+    const auto bytes = static_cast<double>(op.bytes);
+    const double counted = op.flops / 20, wider = op.dtype == DType::f32 ? counted : 0,
+                 memory = std::max(0.0, bytes / 5 - counted - wider);
+    expect(same(found.counted, counted) && same(found.wider, wider) && same(found.memory, memory),
+           fmt::format("{} FLOPs of {} and {} bytes, at 10 FLOP/s in f32, 20 in bf16 and 5 "
+                       "bytes/s: {} s are counted, {} s the wider type's and {} s wait for "
+                       "memory, not {}, {} and {}",
+                       op.flops, name(op.dtype), op.bytes, counted, wider, memory, found.counted,
+                       found.wider, found.memory));
+  }
+}
+
 // ---- 27.5 ----
 
 TEST_CASE("27.5: parts add up to the wait") {
@@ -353,6 +426,27 @@ TEST_CASE("27.5: a slow operation's share is a straggler's") {
                      "rank 0 waited for it are a straggler's, not {}",
                      of(fall, Loss::straggler)));
   expect(same(of(fall, Loss::bubble), 2), "the other half is bubble");
+}
+
+TEST_CASE("27.5: waits of other lengths") {
+  exercise::Drawn drawn(27, "waits");
+  for (int i = 0; i < 4; ++i) {
+    const int wait = drawn(1, 5), sent = wait + drawn(1, 9), end = sent + drawn(1, 9),
+              late = drawn(0, wait);
+    Trace trace = waiting();
+    trace.ranks[1] = {product(0, sent, late), event(EventKind::send, sent, end, "pp", {1, 0})};
+    trace.ranks[0] = {product(0, wait), event(EventKind::wait, wait, end, "wait", {1, 1})};
+    Waterfall fall{20, 2, 9, 0};
+    solution.add_wait(fall, trace, {1, 1}, wait, end, small_machine(), 1);
+    const double straggler = 1.0 * late / sent * (sent - wait);
+    expect(same(of_label(fall, "pp"), end - sent) && same(of(fall, Loss::straggler), straggler) &&
+               same(of(fall, Loss::bubble), sent - wait - straggler),
+           fmt::format("rank 0 waits from {} to {}; rank 1 computed until {}, {} s of it longer "
+                       "than described, then sent: {} s are communication, {} s a straggler's and "
+                       "{} s bubble, not {}, {} and {}",
+                       wait, end, sent, late, of_label(fall, "pp"), of(fall, Loss::straggler),
+                       of(fall, Loss::bubble), end - sent, straggler, sent - wait - straggler));
+  }
 }
 
 // ---- 27.6 ----
@@ -450,4 +544,23 @@ TEST_CASE("27.6: only what lies in the window") {
                      of(fall, Loss::launch), 0.5 * (2 / 4.0 + 1 / 3.0 + 1 / 3.0)));
   expect(same(sum_of(fall), 8),
          fmt::format("2 ranks and 4 s are 8 s, and the lines have {}", sum_of(fall)));
+}
+
+TEST_CASE("27.6: gaps of other lengths") {
+  exercise::Drawn drawn(27, "gaps");
+  for (int i = 0; i < 4; ++i) {
+    const int first = drawn(2, 9), second = first + drawn(1, 9), end = second + drawn(2, 9),
+              other = drawn(1, first);
+    Trace trace;
+    trace.ranks = {{product(0, first), product(second, end)}, {product(0, other)}};
+    const Waterfall fall = solution.waterfall(trace, small_machine(), 100, 0, end);
+    const double idle = of(fall, Loss::bubble) + of(fall, Loss::communication);
+    expect(same(of(fall, Loss::between), second - first) && same(idle, end - other) &&
+               same(sum_of(fall), 2 * end),
+           fmt::format("rank 0 works from 0 to {} and from {} to {}, rank 1 from 0 to {}: {} s are "
+                       "between two operations, {} s wait and all lines have {} s, not {}, {} and "
+                       "{}",
+                       first, second, end, other, of(fall, Loss::between), idle, sum_of(fall),
+                       second - first, end - other, 2 * end));
+  }
 }

@@ -1,6 +1,7 @@
 // What the graded cases of exercise 28 call. adapter.cpp fills it with one solution.
 #pragma once
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/parallel/pipeline_schedule.hpp"
@@ -41,13 +42,13 @@ struct Answer {
 };
 
 struct Solution {
-  States (*states)(const CountedModel&, const Layout&);
-  double (*activations)(const CountedModel&, const Layout&);
-  double (*bubble)(const Layout&);
-  Reached (*limit_case)(const Limits&, double chips);
-  Fed (*fed_chips)(const Limits&, const MeshShape&);
-  MeshShape (*axes_to_feed)(const Limits&, double chips, Most);
-  Answer (*run_answer)(const Run&);
+  Call<States(const CountedModel&, const Layout&)> states;
+  Call<double(const CountedModel&, const Layout&)> activations;
+  Call<double(const Layout&)> bubble;
+  Call<Reached(const Limits&, double chips)> limit_case;
+  Call<Fed(const Limits&, const MeshShape&)> fed_chips;
+  Call<MeshShape(const Limits&, double chips, Most)> axes_to_feed;
+  Call<Answer(const Run&)> run_answer;
 };
 extern const Solution solution;
 

@@ -1,7 +1,7 @@
 // The graded cases of exercise 28, with sizes that are small enough to do by hand.
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/machine/chip.hpp"

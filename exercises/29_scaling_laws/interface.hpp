@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/plan/scaling_runs.hpp"
@@ -40,15 +41,15 @@ struct Needs {
 };
 
 struct Solution {
-  ScalingRun (*counted_run)(const yotta::CountedModel&, double read, double fresh, double loss);
-  Predicted (*log_loss)(const Five&, const ScalingRun&);
-  Equations (*normal_equations)(const Five&, const std::vector<ScalingRun>&, double delta);
-  Descended (*descend)(const Five& start, const std::vector<ScalingRun>&, double delta);
-  int (*steps)(const Five& start, const std::vector<ScalingRun>&, double delta);
-  Law (*fit_loss_law)(const std::vector<ScalingRun>&, double delta);
-  yotta::Optimum (*optimum)(const Law&, double flops, double each);
-  Needs (*run_needs)(double flops, const Chips&);
-  double (*chips_to_train)(double N, double D, double seconds, double rate);
+  Call<ScalingRun(const yotta::CountedModel&, double read, double fresh, double loss)> counted_run;
+  Call<Predicted(const Five&, const ScalingRun&)> log_loss;
+  Call<Equations(const Five&, const std::vector<ScalingRun>&, double delta)> normal_equations;
+  Call<Descended(const Five& start, const std::vector<ScalingRun>&, double delta)> descend;
+  Call<int(const Five& start, const std::vector<ScalingRun>&, double delta)> steps;
+  Call<Law(const std::vector<ScalingRun>&, double delta)> fit_loss_law;
+  Call<yotta::Optimum(const Law&, double flops, double each)> optimum;
+  Call<Needs(double flops, const Chips&)> run_needs;
+  Call<double(double N, double D, double seconds, double rate)> chips_to_train;
 };
 extern const Solution solution;
 

@@ -1,7 +1,7 @@
 // The graded cases of exercise 29. Runs are made by a known law, so that each answer is known.
 #include <cmath>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/plan/scaling_laws.hpp"

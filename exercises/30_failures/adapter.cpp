@@ -37,7 +37,16 @@ exercise::Share share(exercise::Way way, int64_t batch, int ranks, int index, in
   return {found.begin, found.end, found.all};
 }
 
+std::vector<std::string> diagnosis(const std::vector<exercise::Seen>& ranks) {
+  std::vector<student::RankState> states;
+  for (const exercise::Seen& each : ranks) states.push_back({each.heartbeat, each.entered});
+  std::vector<std::string> names;
+  for (const student::Health health : student::diagnose_hang(states))
+    names.push_back(student::name(health));
+  return names;
+}
+
 }  // namespace
 
 const exercise::Solution exercise::solution = {
-    intervals, whole, epoch, heal, memory, share, student::lost_share};
+    intervals, whole, epoch, heal, memory, share, student::lost_share, diagnosis};

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/optimizer.hpp"
 #include "yotta/parallel/ddp.hpp"
@@ -32,17 +34,23 @@ struct Healed {
 struct Share {
   int64_t begin = 0, end = 0, all = 0;
 };
+struct Seen {
+  bool heartbeat = true;
+  int64_t entered = 0;
+};
 
 struct Solution {
-  Best (*intervals)(double save, double mean);
-  std::vector<int> (*whole)(const Jobs& places, const std::vector<bool>& ready);
-  std::vector<int> (*epoch)(Way way, const Jobs& places, const std::vector<bool>& ready,
-                            int quorum);
-  Healed (*heal)(const std::vector<Have>& offers, const std::vector<int>& parts);
-  std::vector<std::span<std::byte>> (*memory)(yotta::Optimizer& optimizer);
-  Share (*share)(Way way, int64_t batch, int ranks, int index, int replicas,
-                 const std::vector<int>& living, int own);
-  double (*lost)(double interval, double save, double mean);
+  Call<Best(double save, double mean)> intervals;
+  Call<std::vector<int>(const Jobs& places, const std::vector<bool>& ready)> whole;
+  Call<std::vector<int>(Way way, const Jobs& places, const std::vector<bool>& ready, int quorum)>
+      epoch;
+  Call<Healed(const std::vector<Have>& offers, const std::vector<int>& parts)> heal;
+  Call<std::vector<std::span<std::byte>>(yotta::Optimizer& optimizer)> memory;
+  Call<Share(Way way, int64_t batch, int ranks, int index, int replicas,
+             const std::vector<int>& living, int own)>
+      share;
+  Call<double(double interval, double save, double mean)> lost;
+  Call<std::vector<std::string>(const std::vector<Seen>& ranks)> diagnosis;
 };
 extern const Solution solution;
 

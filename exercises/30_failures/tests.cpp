@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "interface.hpp"
-#include "yotta/model/failure_arithmetic.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/resilience/failure_arithmetic.hpp"
 
 using namespace yotta;
 using exercise::expect;
@@ -450,4 +450,60 @@ TEST_CASE("30.7: what is lost to snapshots, and to work that is done twice") {
                "{:.3g} is lost{}",
                save, interval, mean, got, expected, why));
   }
+}
+
+// ---- 30.8 ----
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::string told(const std::vector<exercise::Seen>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += fmt::format("{}rank {}{} has entered {}", i > 0 ? ", " : "", i,
+                        ranks[i].heartbeat ? "" : " (no heartbeat)", ranks[i].entered);
+  return text;
+}
+
+void expect_diagnosis(const std::vector<exercise::Seen>& ranks, const Names& right,
+                      const char* why) {
+  const Names found = solution.diagnosis(ranks);
+  expect(found == right, fmt::format("{}: your answer is {}, and it should be {}. {}", told(ranks),
+                                     fmt::join(found, " "), fmt::join(right, " "), why));
+}
+
+}  // namespace
+
+TEST_CASE("30.8: who has entered fewer collectives hangs, and the others wait for it") {
+  const char* why = "The others wait in a collective that this rank has not entered";
+  expect_diagnosis({{true, 4}, {true, 4}, {true, 3}, {true, 4}},
+                   {"waits", "waits", "hangs", "waits"}, why);
+  expect_diagnosis({{true, 3}, {true, 4}, {true, 4}}, {"hangs", "waits", "waits"}, why);
+  expect_diagnosis({{true, 9}, {true, 7}, {true, 9}, {true, 8}},
+                   {"waits", "hangs", "waits", "hangs"},
+                   "Two ranks may hang, at different collectives");
+  for (const int last : exercise::ranks({2, 5})) {
+    std::vector<exercise::Seen> ranks(static_cast<size_t>(last), {true, 100});
+    Names right(ranks.size(), "waits");
+    ranks.back().entered = 12, right.back() = "hangs";
+    expect_diagnosis(ranks, right, why);
+  }
+}
+
+TEST_CASE("30.8: if all have entered the same collective, no rank is late") {
+  expect_diagnosis({{true, 5}, {true, 5}, {true, 5}}, {"waits", "waits", "waits"},
+                   "Nobody is behind: the network is to blame, or the call itself");
+  expect_diagnosis({{true, 0}}, {"waits"}, "A single rank is not behind itself");
+}
+
+TEST_CASE("30.8: who sends no heartbeat has crashed, whatever it had entered") {
+  const char* why = "Without a heartbeat the process is dead. Counts say nothing more about it";
+  expect_diagnosis({{true, 4}, {false, 3}, {true, 4}}, {"waits", "crashed", "waits"}, why);
+  expect_diagnosis({{true, 4}, {false, 4}, {true, 4}}, {"waits", "crashed", "waits"}, why);
+  expect_diagnosis({{true, 4}, {false, 5}, {true, 5}}, {"hangs", "crashed", "waits"}, why);
+  expect_diagnosis(
+      {{true, 4}, {false, 5}}, {"hangs", "crashed"},
+      "A rank may have entered a collective and then died. Who lives and has not come so "
+      "far is late all the same");
 }

@@ -21,8 +21,12 @@ class ThisDiloco : public exercise::AnyDiloco {
   ThisDiloco(yotta::Optimizer& inner, const yotta::Communicator& workers,
              const exercise::Options& options)
       : diloco_(inner, workers, options_of(options)) {}
-  void after_step(double weight) override { diloco_.after_step(weight); }
-  void synchronise() override { diloco_.synchronise(); }
+  void after_step(double weight) override {
+    exercise::on_own_stack([=, this] { diloco_.after_step(weight); });
+  }
+  void synchronise() override {
+    exercise::on_own_stack([&] { diloco_.synchronise(); });
+  }
   std::deque<yotta::OuterFragment>& fragments() override { return diloco_.fragments(); }
 
  private:

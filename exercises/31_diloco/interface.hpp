@@ -4,11 +4,11 @@
 #include <deque>
 #include <memory>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/nn/optimizer.hpp"
-#include "yotta/parallel/outer_fragments.hpp"
-#include "yotta/parallel/outer_gradients.hpp"
+#include "yotta/parallel/streaming_diloco.hpp"
 
 namespace exercise {
 
@@ -38,14 +38,16 @@ class AnyDiloco {
 };
 
 struct Solution {
-  Share (*worker_share)(int64_t batch, int k, int worker);
-  int (*fragment_due)(int64_t steps, int64_t inner, int fragments);
-  void (*outer_step)(yotta::Tensor& outer, yotta::Tensor& momentum, const yotta::Tensor& mean,
-                     const Options& options);
-  void (*quantised_mean)(yotta::Channel& channel, yotta::Tensor& x, double weight, int bits,
-                         yotta::Lost& lost);
-  std::unique_ptr<AnyDiloco> (*make)(yotta::Optimizer& inner, const yotta::Communicator& workers,
-                                     const Options& options);
+  Call<Share(int64_t batch, int k, int worker)> worker_share;
+  Call<int(int64_t steps, int64_t inner, int fragments)> fragment_due;
+  Call<void(yotta::Tensor& outer, yotta::Tensor& momentum, const yotta::Tensor& mean,
+            const Options& options)>
+      outer_step;
+  Call<void(yotta::Channel& channel, yotta::Tensor& x, double weight, int bits, yotta::Lost& lost)>
+      quantised_mean;
+  Call<std::unique_ptr<AnyDiloco>(yotta::Optimizer& inner, const yotta::Communicator& workers,
+                                  const Options& options)>
+      make;
 };
 extern const Solution solution;
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <functional>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/adamw.hpp"

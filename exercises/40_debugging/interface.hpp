@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/core/tensor.hpp"
@@ -27,20 +28,23 @@ using Accumulate =
     std::function<Values(const std::vector<Values>& microbatches, const yotta::Communicator& dp)>;
 
 struct Solution {
-  std::vector<int64_t> (*rows_of_step)(const std::vector<int64_t>& order, int64_t step,
-                                       int64_t each, const yotta::Communicator& dp);
-  Values (*accumulated)(const std::vector<Values>& microbatches, const yotta::Communicator& dp);
-  std::vector<Part> (*microbatches_of)(int64_t rows, int64_t size);
-  Values (*train_until)(const Values& losses, const yotta::Communicator& dp);
+  Call<std::vector<int64_t>(const std::vector<int64_t>& order, int64_t step, int64_t each,
+                            const yotta::Communicator& dp)>
+      rows_of_step;
+  Call<Values(const std::vector<Values>& microbatches, const yotta::Communicator& dp)> accumulated;
+  Call<std::vector<Part>(int64_t rows, int64_t size)> microbatches_of;
+  Call<Values(const Values& losses, const yotta::Communicator& dp)> train_until;
   // The weight after steps with the same gradient.
-  yotta::Tensor (*trained)(const yotta::Tensor& weight, const Values& gradient, double rate,
-                           int steps);
-  double (*gradient_norm)(double parts, double copies, const yotta::Communicator& tp,
-                          const yotta::Communicator& world);
-  void (*save_shard)(Files& files, const std::string& name, const Values& shard,
-                     const yotta::Communicator& dp);
-  Values (*restored)(const Files& files, const std::string& name, int ranks, int64_t each);
-  void (*finish_gradients)(Gradients& gradients, const yotta::Communicator& tp);
+  Call<yotta::Tensor(const yotta::Tensor& weight, const Values& gradient, double rate, int steps)>
+      trained;
+  Call<double(double parts, double copies, const yotta::Communicator& tp,
+              const yotta::Communicator& world)>
+      gradient_norm;
+  Call<void(Files& files, const std::string& name, const Values& shard,
+            const yotta::Communicator& dp)>
+      save_shard;
+  Call<Values(const Files& files, const std::string& name, int ranks, int64_t each)> restored;
+  Call<void(Gradients& gradients, const yotta::Communicator& tp)> finish_gradients;
 };
 extern const Solution solution;
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 
 using namespace yotta;

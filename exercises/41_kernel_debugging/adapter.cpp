@@ -5,4 +5,5 @@
 #include YOTTA_SOLUTION
 
 const exercise::Solution exercise::solution = {yotta::student::dot_by_halves<64>,
-                                               yotta::student::dot_by_pieces<64>};
+                                               yotta::student::dot_by_pieces<64>,
+                                               yotta::student::transpose_by_tiles<32>};

@@ -1,8 +1,8 @@
 // The graded cases of exercise 41: the emulator finds a race and a barrier that not all threads
 // reach in every run, not only when a GPU's schedule shows them. Then the numbers, and what the
 // mending costs.
-#include "course/shared/graded.hpp"
-#include "course/shared/whole_numbers.hpp"
+#include "course/cases/graded.hpp"
+#include "course/cases/whole_numbers.hpp"
 #include "interface.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 #include "yotta/device/profile.hpp"
@@ -57,6 +57,30 @@ void expect_few_reads() {
                      reads, all));
 }
 
+// C (m, n), the transpose of A (n, m).
+std::vector<float> transposed_by(MatmulKernel kernel, const std::vector<float>& a, int m, int n,
+                                 uint64_t seed) {
+  const std::vector<float> unused(static_cast<size_t>(n) * static_cast<size_t>(n));
+  std::vector<float> c;
+  const std::string text = exercise::error_of([&] {
+    c = launch_matmul({kernel, 32, 32, 8}, a, unused, m, n, n, seed);
+  });
+  expect(text.empty(), fmt::format("a transpose of ({}, {}): {}", n, m, text));
+  return c;
+}
+
+void expect_transposed(int m, int n, uint64_t seed) {
+  const std::vector<float> a = whole_numbers(m * n, 1009);
+  const std::vector<float> c = transposed_by(solution.transpose, a, m, n, seed);
+  for (int row = 0; row < m; ++row)
+    for (int col = 0; col < n; ++col) {
+      const float right = a[static_cast<size_t>(col * m + row)],
+                  found = c[static_cast<size_t>(row * n + col)];
+      expect(found == right, fmt::format("C({}, {}) of ({}, {}) is {}, and {} is right", row, col,
+                                         m, n, found, right));
+    }
+}
+
 }  // namespace
 
 TEST_CASE("41.1: the same sum in every run, with a tree of additions") {
@@ -81,4 +105,30 @@ TEST_CASE("41.2: every launch ends, whatever k is, with the right numbers") {
       expect_right(solution.by_pieces, 2, 3, k, seed,
                    "not all threads come to the same __syncthreads(), or one reads too early");
   expect_few_reads();
+}
+
+TEST_CASE("41.3: a transpose without bank conflicts, whole sectors in and out") {
+  for (const uint64_t seed : {1, 2}) expect_transposed(64, 96, seed);
+  for (const int m : exercise::sizes<int>({33, 1}, 2, 70)) expect_transposed(m, 40, 1);
+  const std::vector<float> a = whole_numbers(64 * 96, 1009);
+  Profile profile;
+  transposed_by(solution.transpose, a, 64, 96, 1);
+  const double passes = profile.shared_reads().wavefronts_per_request();
+  expect(
+      profile.shared_reads().conflict_free(),
+      fmt::format("right, but a warp that reads shared memory takes {:.1f} passes over the banks: "
+                  "numbers that its lanes want together lie in one bank, or in few",
+                  passes));
+  const double writes = profile.shared_writes().wavefronts_per_request();
+  expect(profile.shared_writes().conflict_free(),
+         fmt::format("right, but a warp that writes shared memory takes {:.1f} passes over the "
+                     "banks",
+                     writes));
+  const int64_t sectors = profile.global_reads().sectors + profile.global_writes().sectors;
+  const int64_t least = 2 * 64 * 96 * 4 / 32;
+  expect(
+      sectors <= least,
+      fmt::format("right, but {} sectors travel from and to memory, where {} would do: lanes of a "
+                  "warp want neighbours, in A as in C",
+                  sectors, least));
 }

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "course/shared/latency_picture.hpp"
-#include "course/shared/race_picture.hpp"
+#include "course/pictures/latency_picture.hpp"
+#include "course/pictures/race_picture.hpp"
 #include "yotta/comm/race.hpp"
 #include "yotta/comm/run_ranks.hpp"
 

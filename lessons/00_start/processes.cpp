@@ -15,6 +15,6 @@ int main() {
   run_ranks(processes.size(), [](Communicator& world) {
     std::vector<float> x = {static_cast<float>(world.rank())};
     world.all_reduce(x);
-    if (world.rank() == 0) fmt::print("{} ranks, sum {}\n", world.size(), x[0]);
+    if (world.rank() == 0) fmt::print("ranks: {}, sum: {}\n", world.size(), x[0]);
   });
 }

@@ -1,5 +1,6 @@
 // Lesson 01: one number in six formats, what rounding does to sums, and how much work training is.
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "processor.hpp"
 #include "yotta/core/numbers.hpp"
 #include "yotta/core/random.hpp"
 
@@ -166,6 +167,35 @@ void large_numbers(Lesson& lesson) {
   lesson.say("(the last column: H100s at 989.4 TFLOP per second in bf16, 40% of it used)");
 }
 
+// ---- processor.md ----
+
+void stored_program(Lesson& lesson) {
+  using namespace processor_page;
+  lesson.section("A processor: a program and its data in one memory");
+  for (uint32_t i = 0; i < std::size(dot_program); ++i)
+    lesson.say("{:>4}  {:08x}  {}", 4 * i, dot_program[i].word, dot_program[i].text);
+  lesson.say("{:>4}  2 3 4 5 6 7          a, then b", 4 * std::size(dot_program));
+}
+
+void dot_on_a_processor(Lesson& lesson) {
+  using namespace processor_page;
+  lesson.section("It runs: the registers each time that it jumps back");
+  lesson.say("{:>8}{:>6}{:>6}{:>6}{:>6}", "x5", "x10", "x11", "x12", "x13");
+  Processor processor = dot_processor();
+  while (processor.step())
+    if (processor.pc() == 28)
+      lesson.say("{:>8}{:>6}{:>6}{:>6}{:>6}", processor.x(5), processor.x(10), processor.x(11),
+                 processor.x(12), processor.x(13));
+  const double terms = 3, instructions = static_cast<double>(processor.instructions());
+  lesson.say("the sum is {}: {:.0f} instructions, {} loads of data", processor.x(12), instructions,
+             processor.loads());
+  lesson.say("for each term: {:.0f} bytes of instructions, {:.0f} of data, 2 operations",
+             4 * instructions / terms, 4 * static_cast<double>(processor.loads()) / terms);
+  Processor other = dot_processor(2, 1u << 25);
+  while (other.step()) continue;
+  lesson.say("bit 25 of word 2 flipped: mul is add, and the sum is {}", other.x(12));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -186,6 +216,8 @@ int main(int argc, char** argv) {
         training(lesson);
         integers(lesson);
         large_numbers(lesson);
+        stored_program(lesson);
+        dot_on_a_processor(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 01");
       },
       {{"terms", "how many terms are added up", &count, 1, 1'000'000},

@@ -1,5 +1,5 @@
 // Rounding: a sum of ones stops growing where 1 is less than half the distance between two numbers.
-// With the 7 mantissa bits of bf16 that is at 256. So products are 16 bits wide, and sums 32.
+// With the 7 mantissa bits of bf16 that is at 256. So factors are 16 bits wide, and sums 32.
 #include <fmt/format.h>
 
 #include <vector>

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "counts.hpp"
-#include "course/shared/h100_runs.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/h100_runs.hpp"
+#include "course/lesson/lesson.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/roofline_matmul.hpp"
 #include "yotta/machine/pictures/roofline_picture.hpp"

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "counts.hpp"
-#include "course/shared/lesson.hpp"
-#include "course/shared/tile_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/tile_picture.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/machine/roofline.hpp"
 #include "yotta/machine/tile_waves.hpp"

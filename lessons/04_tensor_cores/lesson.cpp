@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "chips.hpp"
 #include "counts.hpp"
-#include "course/shared/chip_roofs_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/chip_roofs_picture.hpp"
 #include "lottery.hpp"
 #include "yotta/core/dot_chains.hpp"
 #include "yotta/core/log_matmul.hpp"
@@ -355,6 +356,9 @@ int main(int argc, char** argv) {
         forgotten_cast(lesson);
         eleven_years(lesson, chip_named("b200"));
         memory_in_eleven_years(lesson, chip_named("b200"));
+        chips_page::five_gpus(lesson);
+        chips_page::core_and_sm(lesson);
+        chips_page::four_designs(lesson);
         chips_on_one_roofline(lesson, options);
         distances_by_model(lesson, options);
         if (options.measure != 0) distances_measured(lesson);

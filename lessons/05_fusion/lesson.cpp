@@ -6,12 +6,12 @@
 #include <thread>
 
 #include "counts.hpp"
-#include "course/shared/lesson.hpp"
-#include "course/shared/multiplies_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/cut_picture.hpp"
+#include "course/pictures/multiplies_picture.hpp"
 #include "loops.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/fused_program.hpp"
-#include "yotta/device/graph_backward.hpp"
 #include "yotta/device/pictures/graph_picture.hpp"
 #include "yotta/machine/clock.hpp"
 #include "yotta/machine/roofline.hpp"
@@ -129,13 +129,6 @@ void multiplies(Lesson& lesson) {
 }
 
 // ---- functions to capture ----
-Array gelu_of(const Array& x) {
-  return x / (exp(x * (x * x * 0.0713548162726 + 1.5957691216) * -1.0) + 1.0);
-}
-Array block_end(const Array& x, const Array& bias, const Array& residual) {
-  const Array y = gelu_of(x + bias);
-  return choose(keep_mask(y, 0.1, 7, "drop"), y / 0.9, 0.0) + residual;
-}
 Array row_softmax(const Array& x) {
   const Array e = exp(x - row_max(x));
   return e / row_sum(e);
@@ -240,15 +233,7 @@ void code(Lesson& lesson, const Options& options) {
 
 void backwards(Lesson& lesson, const Options& options) {
   lesson.section("Backward of matmul, bias, gelu, dropout, residual: what to keep");
-  const DeviceScope sizes_are_enough(Device::meta);
-  const Shape shape = {options.rows, options.columns};
-  const Tensor x = Tensor::zeros(shape), w = Tensor::zeros({options.columns, options.columns}),
-               b = Tensor::zeros({options.columns});
-  const Graph graph =
-      merge_equal(capture([](const Array& a, const Array& weight,
-                             const Array& bias) { return block_end(matmul(a, weight), bias, a); },
-                          x, w, b));
-  const Joint joint = backward(graph, graph.outputs[0], graph.inputs());
+  const Joint joint = block_end_joint(options.rows, options.columns);
   lesson.say("{:<22} {:>7} {:>9} {:>14} {:>10}", "", "kept", "KB kept", "KB fwd + bwd", "GFLOP");
   const auto row = [&](const char* name, const std::vector<int>& kept) {
     const Halves halves = split(joint, kept);
@@ -373,6 +358,8 @@ void draw(const Options& options) {
                                                   "softmax, one operation at a time");
   std::ofstream("softmax_fused.svg")
       << graph_svg(graph, kernels(graph, fuse(graph)), "softmax, fused");
+  const Joint joint = block_end_joint(64, 512);
+  std::ofstream("minimum_cut.svg") << cut_svg(joint, keep_least(joint));
 }
 
 }  // namespace
@@ -397,6 +384,6 @@ int main(int argc, char** argv) {
       {{"rows", "of the examples", &options.rows, 1, 1 << 20},
        {"columns", "of the examples", &options.columns, 1, 1 << 16},
        {"milliseconds", "time for each measurement; 0: none", &options.milliseconds, 0, 60'000},
-       {"draw", "1: write the pictures of softmax here, and multiplies.svg if it is measured",
-        &options.draw, 0, 1}});
+       {"draw", "1: write the pictures here, multiplies.svg if it is measured", &options.draw, 0,
+        1}});
 }

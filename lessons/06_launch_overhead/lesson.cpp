@@ -2,8 +2,8 @@
 // those of a described host and an H100, so they are the same on every computer.
 #include <fstream>
 
-#include "course/shared/launch_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/launch_picture.hpp"
 #include "missing_event.hpp"
 #include "yotta/device/occupancy.hpp"
 #include "yotta/machine/latency_hiding.hpp"
@@ -235,7 +235,8 @@ int main(int argc, char** argv) {
         host.framework = 1e-9 * static_cast<double>(framework);
         if (draw != 0) {
           std::ofstream("launch_overhead.svg") << launch_svg();
-          lesson.say("drawn in launch_overhead.svg");
+          std::ofstream("two_buffers.svg") << buffers_svg();
+          lesson.say("drawn in launch_overhead.svg and two_buffers.svg");
         }
         two_timelines(lesson, host);
         sizes(lesson, host);
@@ -249,6 +250,6 @@ int main(int argc, char** argv) {
         toggles(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 06");
       },
-      {{"draw", "1: write the picture launch_overhead.svg into this folder", &draw, 0, 1},
+      {{"draw", "1: write launch_overhead.svg and two_buffers.svg into this folder", &draw, 0, 1},
        {"framework", "nanoseconds of the host an op, before its launch", &framework, 0, 1000000}});
 }

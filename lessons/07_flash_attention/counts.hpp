@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "course/shared/flash_traffic.hpp"
+#include "course/lesson/flash_traffic.hpp"
 
 namespace yotta {
 
@@ -20,7 +20,7 @@ struct LadderCounts {
 };
 std::vector<LadderCounts> count_ladder(int T);
 
-// What course/shared/flash_traffic.hpp has by formula, counted.
+// What course/lesson/flash_traffic.hpp has by formula, counted.
 KernelTraffic count_traffic();
 
 // Tiles of 32 x 32 scores that a head of T queries and keys computes.

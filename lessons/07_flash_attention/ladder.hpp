@@ -2,7 +2,7 @@
 #pragma once
 
 #include "counts.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
 
 namespace yotta {
 
@@ -69,7 +69,7 @@ inline void decoding(Lesson& lesson, int Tk) {
 }
 
 inline void count_kernels(Lesson& lesson) {
-  ladder(lesson, 128);
+  ladder(lesson, 64);
   bytes_against_tiles(lesson);
   causal_tiles(lesson);
   decoding(lesson, 128);

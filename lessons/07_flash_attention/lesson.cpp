@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "course/shared/flash_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/flash_picture.hpp"
 #include "ladder.hpp"
 #include "yotta/machine/chip.hpp"
 #include "yotta/nn/flash_attention.hpp"

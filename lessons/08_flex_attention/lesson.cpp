@@ -3,8 +3,8 @@
 #include <fstream>
 #include <map>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/mask_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/mask_picture.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/nn/flex_core.hpp"
 #include "yotta/nn/paged_attention.hpp"

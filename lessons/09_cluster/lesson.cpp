@@ -2,8 +2,8 @@
 // follows.
 #include <fstream>
 
-#include "course/shared/cluster_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/cluster_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/critical_path.hpp"
@@ -77,6 +77,66 @@ void figures(Lesson& lesson) {
              419.0 / (2048 * 54) * 1000);
   lesson.number("exaflops", 1e-18 * chips * c.chip.bf16);
   lesson.number("failures_a_day", failures_a_day);
+}
+
+// ---- racks.md ----
+
+// NVLink by generation, from NVIDIA's architecture whitepapers (P100, V100, A100, H100, Blackwell):
+// links of a GPU, lanes of a link in one direction, and Gbit/s of a lane.
+struct NvLink {
+  const char* chip;
+  int links, lanes;
+  double gigabits;
+};
+constexpr NvLink nvlinks[] = {{"P100", 4, 8, 20},
+                              {"V100", 6, 8, 25},
+                              {"A100", 12, 4, 50},
+                              {"H100", 18, 2, 100},
+                              {"B200", 18, 2, 200}};
+constexpr double one_way(const NvLink& of) { return of.links * of.lanes * of.gigabits / 8; }
+
+void nvlink_arithmetic(Lesson& lesson) {
+  lesson.section("NVLink: links, lanes and gigabits");
+  lesson.say("{:<8}{:>8}{:>8}{:>16}{:>14}{:>16}{:>14}", "chip", "links", "lanes", "Gbit/s a lane",
+             "GB/s a link", "one direction", "both");
+  for (const NvLink& each : nvlinks)
+    lesson.say("{:<8}{:>8}{:>8}{:>16.0f}{:>14.0f}{:>16.0f}{:>14.0f}", each.chip, each.links,
+               each.lanes, each.gigabits, each.lanes * each.gigabits / 8, one_way(each),
+               2 * one_way(each));
+  const double b200 = one_way(nvlinks[4]);
+  lesson.say("a rack of 72 B200: {:.1f} TB/s in both directions; 18 switches of 72 ports: {:.1f}",
+             72 * 2 * b200 / 1e3, 18 * 72 * 2 * b200 / nvlinks[4].links / 1e3);
+}
+
+// TPU v4: Jouppi et al. 2023, section 2. Racks are cubes of 4 x 4 x 4 chips, joined by light.
+void optical_racks(Lesson& lesson) {
+  constexpr int side = 4, cubes = 64, faces = 6, ports = 128;
+  constexpr int ends = faces * side * side;  // of a cube
+  lesson.section("Optical racks: 4096 TPU v4");
+  lesson.say("{} cubes of {} chips: {} optical ends a cube, {} in all", cubes, side * side * side,
+             ends, cubes * ends);
+  lesson.say("switches of {} ports: {}; each joins one place of two opposite faces of all cubes",
+             ports, cubes * ends / ports);
+}
+
+// A fat tree of switches of k ports: half of them lead down, but for the top row's.
+void fat_trees(Lesson& lesson) {
+  lesson.section("Fat trees of switches with so many ports");
+  lesson.say("{:>6}{:>18}{:>12}{:>18}{:>12}{:>20}", "ports", "hosts, two rows", "switches",
+             "hosts, three rows", "switches", "switches per 1000");
+  for (const int64_t k : {32, 64, 128})
+    lesson.say("{:>6}{:>18}{:>12}{:>18}{:>12}{:>20.0f}", k, k * k / 2, 3 * k / 2, k * k * k / 4,
+               5 * k * k / 4, 1e3 * 5 / static_cast<double>(k));
+}
+
+// Bytes per second across the worst cut into two halves, one direction, for 4096 chips.
+void bisections(Lesson& lesson) {
+  const double card = 50e9, ici = chip_named("v5p").link;
+  lesson.section("4096 chips cut in two halves: what goes across, one direction");
+  lesson.say("{:<44}{:>8.1f} TB/s", "fat tree, a card of 50 GB/s a chip", 4096 / 2 * card / 1e12);
+  lesson.say("{:<44}{:>8.1f} TB/s", "the same, oversubscribed 1:7 at the cut", 2048 * card / 7e12);
+  lesson.say("{:<44}{:>8.1f} TB/s", "torus of 16 x 16 x 16, 90 GB/s a link",
+             2 * 16 * 16 * ici / 1e12);
 }
 
 // Seconds of FSDP's three collectives for 70e9 parameters of 2 bytes, from one live rank of N.
@@ -174,10 +234,7 @@ void straggler(Lesson& lesson) {
   const Timed run = straggling();
   lesson.show(timeline_text(make_timeline(run.trace), 60, console::colored()));
   for (const WaitedFor& waited : waited_for(run.trace, 0))
-    lesson.say("rank 0 waited {:>2} s for {}", waited.seconds,
-               waited.rank == 0 ? "its own send to end"
-                                : fmt::format("rank {} to {}", waited.rank,
-                                              waited.kind == EventKind::op ? "compute" : "send"));
+    lesson.say("rank 0 waited {:>2} s for {}", waited.seconds, wait_words(waited, 0));
 }
 
 void contention(Lesson& lesson) {
@@ -225,6 +282,10 @@ int main(int argc, char** argv) {
         small_messages(lesson);
         straggler(lesson);
         contention(lesson);
+        nvlink_arithmetic(lesson);
+        optical_racks(lesson);
+        fat_trees(lesson);
+        bisections(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 09");
       },
       {{"draw", "1: write the pictures torus.svg and levels.svg into this folder", &draw, 0, 1},

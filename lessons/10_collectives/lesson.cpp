@@ -1,12 +1,14 @@
 // Lesson 10: every all_reduce counted, the crossover between trees and rings, and four ways to
 // fail.
 #include <fstream>
+#include <numeric>
 #include <vector>
 
-#include "course/shared/collective_picture.hpp"
-#include "course/shared/lesson.hpp"
-#include "course/shared/two_nodes_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/collective_picture.hpp"
+#include "course/pictures/two_nodes_picture.hpp"
 #include "yotta/comm/chooser.hpp"
+#include "yotta/comm/collective_choice.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
@@ -152,6 +154,37 @@ void fastest(Lesson& lesson) {
   }
 }
 
+// What a collective takes if its options name no algorithm: by the rule that the planner asks too.
+void by_itself(Lesson& lesson) {
+  struct Row {
+    const char* name;
+    Operation operation;
+    std::vector<int> chips;
+  };
+  std::vector<int> node(8), nodes(16);
+  std::iota(node.begin(), node.end(), 0);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  const std::vector<Row> rows = {{"all_reduce, 8 of one node", Operation::all_reduce, node},
+                                 {"all_reduce, 8 of each of two", Operation::all_reduce, nodes},
+                                 {"all_reduce, 2 of each", Operation::all_reduce, {0, 4, 8, 12}},
+                                 {"all_reduce, 1 of each", Operation::all_reduce, {0, 8}},
+                                 {"all_gather, 8 of each", Operation::all_gather, nodes},
+                                 {"all_to_all, 8 of each", Operation::all_to_all, nodes}};
+  lesson.section("What runs if no algorithm is named: H100 in two nodes, us");
+  lesson.say("{:<30}{:>27}{:>23}{:>21}", "ranks", "1 KiB", "1 MiB", "1 GiB");
+  for (const Row& row : rows) {
+    const GroupNetwork network = group_network(cluster_named("h100x16"), row.chips);
+    std::string line = fmt::format("{:<30}", row.name);
+    for (const double bytes : {0x1p10, 0x1p20, 0x1p30}) {
+      const CollectiveChoice way = choose_collective(row.operation, network, bytes);
+      const double us = 1e6 * collective_seconds(row.operation, network, bytes);
+      const int width = bytes < 0x1p20 ? 27 : bytes < 0x1p30 ? 23 : 21;
+      line += fmt::format("{:>{}}", fmt::format("{} {:.1f}", name(way.algorithm), us), width);
+    }
+    lesson.say("{}", line);
+  }
+}
+
 // Bytes that leave each rank's node by its network card.
 std::vector<double> bytes_by_card(const Trace& trace, int node) {
   std::vector<double> bytes(trace.ranks.size());
@@ -199,7 +232,8 @@ void in_time(Lesson& lesson) {
     world.all_reduce(data, ReduceOp::sum, {Algorithm::ring, "ring"});
   };
   lesson.section("16 MiB on 4 H100, in time: naive, tree, ring");
-  Timeline timeline = make_timeline(run_on(cluster_named("h100x4"), 4, body).trace);
+  Timeline timeline =
+      make_timeline(run_on(cluster_named("h100x4"), 4, body).trace, 4, TimelineBy::name);
   std::erase_if(timeline.rows, [](const TimelineRow& row) { return row.lane == compute_lane; });
   lesson.show(timeline_text(timeline, 72, console::colored()));
 }
@@ -270,6 +304,7 @@ int main(int argc, char** argv) {
           on_a_machine(lesson);
           network_cards(lesson);
           fastest(lesson);
+          by_itself(lesson);
           in_time(lesson);
         }
         failures(lesson);

@@ -1,5 +1,5 @@
 // The ring: p ranks add up N bytes each, and every rank sends 2 (p-1)/p N bytes.
-// No all_reduce can do with less.
+// No all_reduce in which only ranks add can do with less.
 #include <fmt/format.h>
 
 #include <vector>

@@ -2,8 +2,8 @@
 // multiplied.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/spread_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/spread_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/core/random.hpp"

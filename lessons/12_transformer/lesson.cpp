@@ -4,10 +4,10 @@
 #include <fstream>
 #include <functional>
 
-#include "course/shared/attention_picture.hpp"
-#include "course/shared/block_picture.hpp"
-#include "course/shared/lesson.hpp"
-#include "course/shared/transformer_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/attention_picture.hpp"
+#include "course/pictures/block_picture.hpp"
+#include "course/pictures/transformer_picture.hpp"
 #include "yotta/nn/activations.hpp"
 #include "yotta/nn/cross_entropy.hpp"
 #include "yotta/nn/embedding.hpp"
@@ -280,17 +280,33 @@ int64_t counted_parameters(const TransformerConfig& config) {
   return parameter_count(Transformer(config).stack());
 }
 
+// Brown et al. 2020, table 2.1; GPT-2's vocabulary.
+constexpr TransformerConfig gpt3_175b_config() { return gpt2_config(96, 12288, 96, 2048, 50257); }
+
+// What the matrices of a block hold, in matrices of (C, C).
+double matrices_of_block(const TransformerConfig& c) {
+  const int64_t attention = 2 * c.width + 2 * c.kv_width();  // outputs of q and o, of k and v
+  const int64_t feed_forward = (c.dialect == Dialect::llama ? 3 : 2) * c.feed_forward;
+  return static_cast<double>(attention + feed_forward) / static_cast<double>(c.width);
+}
+
 void parameters_of_known_models(Lesson& lesson) {
   lesson.section("Parameters, counted on models without data (device meta), and by the formula");
+  lesson.say("{:<14} {:>4} {:>6} {:>6} {:>6} {:>8} {:>7} {:>13} {:>11}", "", "L", "C", "F", "heads",
+             "kv heads", "V", "parameters", "block / C^2");
   struct Known {
     const char* name;
     TransformerConfig config;
   };
   for (const Known& known :
-       {Known{"GPT-2 124M", gpt2_124m()}, Known{"Llama 3 8B", llama3_8b()},
-        Known{"Llama 3 70B", llama3_70b()}, Known{"Llama 3 405B", llama3_405b()}}) {
-    const int64_t counted = counted_parameters(known.config);
-    lesson.say("{:<14}  {:>13}", known.name, counted);
+       {Known{"GPT-2 124M", gpt2_124m()}, Known{"GPT-3 175B", gpt3_175b_config()},
+        Known{"Llama 3 8B", llama3_8b()}, Known{"Llama 3 70B", llama3_70b()},
+        Known{"Llama 3 405B", llama3_405b()}}) {
+    const TransformerConfig& c = known.config;
+    const int64_t counted = counted_parameters(c);
+    lesson.say("{:<14} {:>4} {:>6} {:>6} {:>6} {:>8} {:>7} {:>13} {:>11.3f}", known.name, c.layers,
+               c.width, c.feed_forward, c.heads, c.kv_heads, c.vocabulary, counted,
+               matrices_of_block(c));
     if (counted != parameters(known.config))
       lesson.say("  but the formula says {}", parameters(known.config));
     lesson.number(fmt::format("parameters.{}", known.name), static_cast<double>(counted));

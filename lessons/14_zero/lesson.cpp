@@ -1,6 +1,9 @@
 // Lesson 14: what DDP holds p times over, and what each stage of ZeRO saves of it.
-#include "course/shared/lesson.hpp"
-#include "course/shared/worked_chips.hpp"
+#include <fstream>
+
+#include "course/lesson/lesson.hpp"
+#include "course/lesson/worked_chips.hpp"
+#include "course/pictures/zero_picture.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
@@ -15,7 +18,7 @@ using namespace yotta;
 namespace {
 
 struct Sizes {
-  int64_t ranks = 4, steps = 4, batch = 8, microbatches = 1, faster = 1;
+  int64_t ranks = 4, steps = 4, batch = 8, microbatches = 1, faster = 1, draw = 0;
   int p() const { return static_cast<int>(ranks); }
 };
 
@@ -293,11 +296,13 @@ int main(int argc, char** argv) {
         mixed(lesson, sizes);
         breaks_memory(lesson);
         breaks_network(lesson, sizes);
+        if (sizes.draw == 1) std::ofstream("zero.svg") << zero_svg();
         lesson.say("\nNext: write it yourself, ./yotta check 14");
       },
       {{"ranks", "data-parallel ranks", &sizes.ranks, 1, 8},
        {"steps", "optimizer steps", &sizes.steps, 1, 1000},
        {"microbatches", "parts of a rank's batch", &sizes.microbatches, 1, 8},
        {"faster", "only the last table, for chips that compute so many times as fast",
-        &sizes.faster, 1, 64}});
+        &sizes.faster, 1, 64},
+       {"draw", "1: write zero.svg into this folder", &sizes.draw, 0, 1}});
 }

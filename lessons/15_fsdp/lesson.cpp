@@ -1,11 +1,12 @@
 // Lesson 15: a model that no rank holds whole. What each rank holds, borrows and sends, and how
 // long a step takes when the trips are hidden and when they are not.
+#include <cmath>
 #include <fstream>
 #include <set>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/memory_pictures.hpp"
-#include "course/shared/worked_chips.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/lesson/worked_chips.hpp"
+#include "course/pictures/memory_pictures.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"
@@ -272,13 +273,28 @@ void breaks(Lesson& lesson, const Sizes& sizes) {
   for (const WorkedChip& chip : {chips[0], chips[1], on_one_axis(chips[1])})
     lesson.say(
         "{}: sequences for {:.0f} ranks; trips hidden up to {:.0f} ranks, {:.0f} tokens each",
-        chip.name, sequences, batch_tokens / chip.tokens_to_hide(), chip.tokens_to_hide());
+        chip.name, sequences, std::floor(batch_tokens / chip.tokens_to_hide()),
+        chip.tokens_to_hide());
   lesson.say("{:<9}{:>8}{:>17}{:>20}{:>5}{:>15}{:>11}{:>10}{:>8}", "", "ranks", "tokens per rank",
              "sequences per rank", "cp", "computing, ms", "trips, ms", "step, ms", "MFU, %");
   for (const WorkedChip& chip : chips)
     for (const double p :
          std::set{256.0, sequences, std::floor(batch_tokens / chip.tokens_to_hide()), 16384.0})
       breaks_row(lesson, chip, p);
+}
+
+// One unit's all_gather, a ring's and one whose messages double: latency is what differs.
+void beyond(Lesson& lesson) {
+  constexpr double alpha = 5e-6, sends = 400e9, bytes = 2 * large / 80;
+  lesson.section("Beyond 10,000 ranks: an all_gather of one unit of 80, 5 us a message");
+  lesson.say("{:>7}{:>16}{:>20}{:>24}{:>16}", "ranks", "bytes alone, ms", "ring's latency, ms",
+             "log-time's latency, ms", "ring / bytes");
+  for (const double p : {256.0, 1024.0, 4096.0, 16384.0, 32768.0}) {
+    const double ring = (p - 1) * alpha, doubling = std::ceil(std::log2(p)) * alpha;
+    const double travel = bytes * (p - 1) / p / sends;
+    lesson.say("{:>7.0f}{:>16.2f}{:>20.2f}{:>24.2f}{:>16.1f}", p, 1e3 * travel, 1e3 * ring,
+               1e3 * doubling, ring / travel);
+  }
 }
 
 }  // namespace
@@ -295,6 +311,7 @@ int main(int argc, char** argv) {
         time(lesson, sizes);
         round_figures(lesson);
         breaks(lesson, sizes);
+        beyond(lesson);
         if (sizes.draw == 1) std::ofstream("fsdp_life.svg") << fsdp_life_svg(fsdp_life());
         lesson.say("\nNext: write it yourself, ./yotta check 15");
       },

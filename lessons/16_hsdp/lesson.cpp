@@ -3,8 +3,8 @@
 // machine.
 #include <fstream>
 
-#include "course/shared/hsdp_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/hsdp_picture.hpp"
 #include "yotta/comm/collectives_hierarchical.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
@@ -73,7 +73,7 @@ void same_losses(Lesson& lesson, const Sizes& sizes) {
 
 // ---- what is held, and what travels over which links -------------------------------------------
 
-constexpr LinearNetConfig net = {6, 32};
+constexpr LinearNetConfig net = {6, 128};
 
 struct Counted {
   double held = 0, inside = 0, between = 0;  // bytes per parameter; elements per parameter
@@ -103,20 +103,19 @@ double one_step(Hsdp& hsdp, int64_t microbatches) {
 
 // Rank 3 of 8, nodes of 4. group, apart: how many ranks share a copy, and how far they lie apart.
 Counted count(int group, int apart, int64_t microbatches) {
-  Cluster machine = ideal(8);
-  machine.levels = {{"node", 4, 0, 1}, {"cluster", 8, 0, 1}};
+  Cluster machine = cluster_named("h100x8");
+  machine.levels = {{"node", 4, 1e-6, 1 / 450e9}, {"cluster", 8, 5e-6, 1 / 50e9}};
   const auto P = static_cast<double>(parameters(net));
   Counted counted;
   const Timed run = run_on(machine, 8, [&](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net(net);
     HsdpRanks ranks = hsdp_ranks(world, apart == 1 ? group : 8 / group);
     if (apart > 1) std::swap(ranks.group, ranks.replicas);
-    const CommOptions ring = {Algorithm::ring};
-    Hsdp hsdp(model, ranks, {.fsdp = {.comm = ring}, .replicas = ring});
+    Hsdp hsdp(model, ranks);
     const double bytes = one_step(hsdp, microbatches);
     if (world.rank() == 3) counted.held = bytes / P;
   });
-  for (const TraceEvent& event : run.trace.ranks[3])  // whose next rank is in the other node
+  for (const TraceEvent& event : run.trace.ranks[3])
     if (event.kind == EventKind::send && event.name.find("sdp.") != std::string_view::npos)
       (machine.link(3, event.peer).level == 0 ? counted.inside : counted.between) +=
           static_cast<double>(event.bytes) / 4 / P;
@@ -159,8 +158,24 @@ double seconds_of(const Trace& trace) {
   return end - start;
 }
 
+// When rank 0's sums leave for the other group, since its first gather: of unit 3 first. With two
+// copies an all_reduce is two messages.
+std::string departures_of(const Trace& trace) {
+  double start = no_limit;
+  std::vector<std::string> all;
+  int messages = 0;
+  for (const TraceEvent& event : trace.ranks[0]) {
+    if (event.name == "fsdp.all_gather") start = std::min(start, event.begin);
+    if (event.kind != EventKind::send || event.name != "hsdp.all_reduce") continue;
+    if (messages++ % 2 == 0) all.push_back(fmt::format("{:.2f}", event.begin - start));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 void time(Lesson& lesson) {
   lesson.section("A step of 4 units: F = 1 s, B = 2 s, g = r = 0.75 s");
+  lesson.say("the sums of units 3, 2, 1 and 0 leave after {} s",
+             departures_of(hsdp_picture_trace(0.5, true)));
   lesson.say("{:<6}{:>20}{:>20}", "a, s", "after backward, s", "overlapped, s");
   const double add = 1.0 / (2 * 64) / hsdp_picture_group;
   for (const double a : {0.5, 0.75, 1.5, 2.0, 3.0, 4.0}) {

@@ -1,8 +1,8 @@
 // Lesson 17: what layers keep, what it costs to compute it again, and three ways to choose.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/memory_pictures.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/memory_pictures.hpp"
 #include "yotta/model/diagnose.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/nn/transformer.hpp"

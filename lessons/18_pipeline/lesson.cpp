@@ -2,7 +2,7 @@
 // and on four.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/cluster.hpp"
 #include "yotta/model/pipelined.hpp"

@@ -3,7 +3,7 @@
 // are searched for.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/pipeline.hpp"

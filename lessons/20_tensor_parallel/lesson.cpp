@@ -2,8 +2,8 @@
 // transformer.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/tensor_parallel_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/tensor_parallel_picture.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/mesh.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -177,7 +177,7 @@ struct Network {
   const char* name;
   Cluster cluster;
   double bandwidth;       // W: bytes/s that each chip sends in an all_reduce
-  CommOptions comm = {};  // of groups larger than a node
+  CommOptions comm = {};  // of its all_reduces
 };
 
 // Chips that all reach each other with the same bandwidth, as on one big switch.
@@ -192,8 +192,8 @@ std::vector<Network> networks() {
   const Cluster nodes = switched(h100, 32);
   const double card = 1 / nodes.levels[1].beta, axis = 2 * v5p.link;  // an axis' two directions
   return {{"H100, NVLink to all", one_switch(h100, h100.link), h100.link},
-          {"H100, nodes, one ring", nodes, card},
-          {"H100, nodes, ring per card", nodes, 8 * card, {Algorithm::multi_rail}},
+          {"H100, nodes, all cards", nodes, 8 * card},
+          {"H100, nodes, if one card", nodes, card, {Algorithm::ring}},
           {"v5p, one axis", one_switch(v5p, axis), axis},
           {"v5p, three axes", one_switch(v5p, 3 * axis), 3 * axis},
           {"8 times an H100, NVLink", one_switch(faster, h100.link), h100.link}};
@@ -208,8 +208,7 @@ double layer_seconds(const Network& network, int tp) {
     const DeviceScope meta(Device::meta);
     Mlp part("mlp", {MlpKind::swiglu, big.width, big.feed_forward / tp, false}, {1, DType::bf16});
     const auto sum = [&](Tensor part_of_sum) {
-      if (tp > 1)
-        group.all_reduce(part_of_sum, ReduceOp::sum, tp > 8 ? network.comm : CommOptions{});
+      if (tp > 1) group.all_reduce(part_of_sum, ReduceOp::sum, network.comm);
       return part_of_sum;
     };
     Saved saved;

@@ -2,8 +2,8 @@
 // gradients, masks, times.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/sequence_parallel_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/sequence_parallel_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/random.hpp"

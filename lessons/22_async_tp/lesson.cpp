@@ -3,8 +3,8 @@
 #include <fstream>
 #include <set>
 
-#include "course/shared/async_tp_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/async_tp_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/machine/systolic.hpp"

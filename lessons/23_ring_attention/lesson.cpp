@@ -2,8 +2,8 @@
 // meanwhile.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/ring_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/ring_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/model/text.hpp"

@@ -2,8 +2,8 @@
 // ring.
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/ulysses_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/ulysses_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/parallel/context_parallel.hpp"

@@ -3,9 +3,9 @@
 #include <fstream>
 #include <numeric>
 
-#include "course/shared/capacity_loss_picture.hpp"
-#include "course/shared/expert_parallel_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/capacity_loss_picture.hpp"
+#include "course/pictures/expert_parallel_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/chunks.hpp"
 #include "yotta/core/random.hpp"
@@ -52,14 +52,14 @@ std::vector<ParameterPtr> parameters_of(Layer& layer) {
 
 void more_weights(Lesson& lesson) {
   lesson.section("A layer of Mixtral's sizes, C 4096 and F 14336, with 1, 2 and 8 experts");
-  lesson.say("{:<24}{:>14}{:>20}", "", "weights", "FLOPs of a token");
+  lesson.say("{:<24}{:>14}{:>20}{:>18}", "", "weights", "FLOPs of a token", "FLOPs a weight");
   for (const auto& [E, k] : {std::pair<int64_t, int64_t>{1, 1}, {2, 2}, {8, 2}, {64, 2}}) {
     TransformerConfig c = llama_config(1, 4096, 14336, 32, 8, 1, 1);
     c.mixture = {.experts = E, .top_k = k};
     const double held = static_cast<double>(mixture_parameters(c, E));
     const double run = 2 * static_cast<double>(mixture_parameters(c, k));
-    lesson.say("{:<24}{:>12.1f} M{:>18.1f} M", fmt::format("{} of {} experts", k, E), held * 1e-6,
-               run * 1e-6);
+    lesson.say("{:<24}{:>12.1f} M{:>18.1f} M{:>18.3f}", fmt::format("{} of {} experts", k, E),
+               held * 1e-6, run * 1e-6, run / held);
     lesson.number(fmt::format("weights.{}", E), held);
   }
 }
@@ -423,6 +423,7 @@ void groups(Lesson& lesson) {
   double expected = 0;
   for (const ParameterPtr& each : parameters_of(serial))
     if (each->name == "mlp.experts.0.up.weight") expected = each->grad.data<double>()[0];
+  lesson.say("{:<44}{:>10}", "", "gradient");
   lesson.say("{:<44}{:>10.6f}", "1 rank", expected);
   lesson.say("{:<44}{:>10.6f}", "summed over the ranks with this expert", expert_gradient(false));
   lesson.say("{:<44}{:>10.6f}", "and averaged over ep", expert_gradient(true));
@@ -440,13 +441,14 @@ constexpr Published published[] = {{"Mixtral 8x7B", 8, 2, 0, 4096, 14336, 32},
 
 void models(Lesson& lesson) {
   lesson.section("Published models: weights of the experts, and what a token sends for a layer");
-  lesson.say("{:<14}{:>6}{:>4}{:>8}{:>7}{:>7}{:>12}{:>12}{:>14}", "", "E", "k", "shared", "C", "F",
-             "held", "run", "dispatch");
+  lesson.say("{:<14}{:>6}{:>4}{:>8}{:>7}{:>7}{:>12}{:>12}{:>16}{:>14}", "", "E", "k", "shared", "C",
+             "F", "held", "run", "FLOPs a weight", "dispatch");
   for (const Published& m : published) {
     const double each = 3.0 * static_cast<double>(m.C * m.F * m.layers);
-    lesson.say("{:<14}{:>6}{:>4}{:>8}{:>7}{:>7}{:>10.1f} B{:>10.1f} B{:>14}", m.name, m.E, m.k,
-               m.shared, m.C, m.F, 1e-9 * each * static_cast<double>(m.E + m.shared),
-               1e-9 * each * static_cast<double>(m.k + m.shared),
+    const double held = each * static_cast<double>(m.E + m.shared);
+    const double run = each * static_cast<double>(m.k + m.shared);
+    lesson.say("{:<14}{:>6}{:>4}{:>8}{:>7}{:>7}{:>10.1f} B{:>10.1f} B{:>16.2f}{:>14}", m.name, m.E,
+               m.k, m.shared, m.C, m.F, 1e-9 * held, 1e-9 * run, 2 * run / held,
                console::bytes(static_cast<double>(2 * m.k * m.C)));
   }
   const Cluster machine = cluster_named("h100x64");
@@ -496,16 +498,16 @@ int main(int argc, char** argv) {
                       router_by_hand(lesson);
                       rows_by_hand(lesson);
                       gradients(lesson);
-                      balance(lesson);
-                      dropped(lesson);
-                      measured(lesson);
                       plans(lesson);
                       same(lesson, sizes);
+                      groups(lesson);
                       bytes(lesson, sizes);
                       hops(lesson);
                       overlap(lesson);
                       hot(lesson);
-                      groups(lesson);
+                      balance(lesson);
+                      dropped(lesson);
+                      measured(lesson);
                       models(lesson);
                       mistakes(lesson);
                       lesson.say("\nNext: write it yourself, ./yotta check 25");

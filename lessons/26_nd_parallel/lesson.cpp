@@ -5,8 +5,8 @@
 #include <fstream>
 #include <numeric>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/mesh_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/mesh_picture.hpp"
 #include "yotta/model/llama3_rows.hpp"
 #include "yotta/parallel/context_parallel.hpp"
 #include "yotta/parallel/expert_parallel.hpp"

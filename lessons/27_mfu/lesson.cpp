@@ -5,8 +5,8 @@
 #include <numeric>
 #include <thread>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/mfu_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/mfu_picture.hpp"
 #include "yotta/core/matmul.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/linear_ops.hpp"
@@ -38,6 +38,7 @@ void flops_of_models(Lesson& lesson) {
                          {"Llama 3 405B", counted_model(llama3_405b()), 8192},
                          {"Llama 3 405B", counted_model(llama3_405b()), 131072},
                          {"Mixtral 8x7B", mixtral_8x7b(), 8192},
+                         {"DeepSeek-V3", deepseek_v3_671b(), 4096},
                          {"PaLM 540B", palm_540b(), 2048}}) {
     const TokenFlops f = forward_flops(row.model, row.T, Scores::causal);
     const double N = all_weights(row.model);
@@ -145,8 +146,22 @@ void claims(Lesson& lesson) {
   say("MPT 3B in bf16", "6 N, all scores", 40.8, of(mpt), 22525, 1, chip_named("h100").bf16);
   say("MPT 3B in fp8", "of the fp8 peak", 27.7, of(mpt), 30586, 1, chip_named("h100").fp8);
   const double deepseek = 14.8e12 / (2.79e6 * 3600);
-  say("DeepSeek-V3, of 1.513e15", "6 for 37e9 active weights, no scores", 21.6, 6 * 37e9, deepseek,
-      1, chip_named("h100").fp8);
+  say("DeepSeek-V3, of 1.513e15", "6 for 37e9 active weights, no scores", 21.6,
+      model_flops(deepseek_v3_671b(), 4096, Scores::causal), deepseek, 1, chip_named("h100").fp8);
+}
+
+// What one kernel reaches, by its size.
+void matmuls(Lesson& lesson) {
+  lesson.section("HFU of one bf16 matmul of n x n x n on an H100: the planner's, and cuBLAS's");
+  lesson.say("{:>6}{:>12}{:>12}", "n", "planner", "published");
+  for (const int64_t n : {256, 512, 1024, 2048, 4096, 6144, 8192, 12288}) {
+    std::string published = "-";
+    for (const PublishedMatmul& each : cublas_on_h100)
+      if (each.n == n)
+        published = fmt::format("{:.1f}%", percent(each.flops / chip_named("h100").bf16));
+    lesson.say("{:>6}{:>11.1f}%{:>12}", n, percent(matmul_hfu(n)), published);
+    lesson.number(fmt::format("hfu.{}", n), matmul_hfu(n));
+  }
 }
 
 // ---- where the peak goes -----------------------------------------------------------------------
@@ -223,6 +238,8 @@ void slow_networks(Lesson& lesson, const Sizes& sizes) {
   };
   for (const Way& way : {Way{"FSDP over all", {.dp_shard = 16}, 16, 1},
                          {"HSDP, nodes of 8", {.dp_shard = 8, .dp_replicate = 2}, 16, 1},
+                         {"FSDP, 4 sequences per chip", {.dp_shard = 16}, 64, 1},
+                         {"FSDP, 4 microbatches", {.dp_shard = 16}, 64, 4},
                          {"HSDP, 4 microbatches", {.dp_shard = 8, .dp_replicate = 2}, 64, 4},
                          {"pp 2 of nodes, fsdp 8 inside", {.pp = 2, .dp_shard = 8}, 64, 8}}) {
     MfuRun run = faster_run();
@@ -351,13 +368,14 @@ int main(int argc, char** argv) {
       [&](Lesson& lesson) {
         const auto wanted = [&](int part) { return sizes.only == 0 || sizes.only == part; };
         if (wanted(1)) flops_of_models(lesson), counted(lesson);
-        if (wanted(2)) ways_of_counting(lesson), claims(lesson);
+        if (wanted(2)) ways_of_counting(lesson), claims(lesson), matmuls(lesson);
         if (wanted(3)) waterfall(lesson, sizes);
         if (wanted(4)) faster_chips(lesson, sizes);
         if (wanted(5)) eight_times(lesson);
         if (wanted(6)) slow_networks(lesson, sizes);
         if (wanted(7)) wrong_benchmarks(lesson);
         if (sizes.draw == 1) {
+          std::ofstream("mfu_hfu.svg") << hfu_svg();
           std::ofstream("mfu_waterfall.svg") << first_waterfall_svg();
           std::ofstream("mfu_faster.svg") << faster_svg();
         }
@@ -373,6 +391,6 @@ int main(int argc, char** argv) {
         "networks, "
         "7: benchmarks",
         &sizes.only, 0, 7},
-       {"draw", "1: write mfu_waterfall.svg and mfu_faster.svg into this folder", &sizes.draw, 0,
-        1}});
+       {"draw", "1: write mfu_hfu.svg, mfu_waterfall.svg and mfu_faster.svg into this folder",
+        &sizes.draw, 0, 1}});
 }

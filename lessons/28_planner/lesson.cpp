@@ -7,13 +7,15 @@
 #include <iostream>
 #include <set>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/plan_sliders.hpp"
-#include "course/shared/planner_picture.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/plan_sliders.hpp"
+#include "course/pictures/planner_picture.hpp"
+#include "yotta/core/system/files.hpp"
 #include "yotta/parallel/fsdp_tp_mixture.hpp"
 #include "yotta/parallel/gradient_groups.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 #include "yotta/plan/calibration.hpp"
+#include "yotta/plan/measured_rows.hpp"
 #include "yotta/plan/mfu.hpp"
 
 using namespace yotta;
@@ -240,6 +242,71 @@ void calibration(Lesson& lesson) {
   lesson.number("calibration.after", fit.error_after);
 }
 
+// ---- what others have measured ---------------------------------------------------------------
+
+const std::vector<MeasuredRow>& measured() {
+  static const std::string path = YOTTA_SOURCE_DIR "/course/data/measured_steps.tsv";
+  static const std::vector<MeasuredRow> rows = measured_rows(read_file(path), path);
+  return rows;
+}
+
+// Errors of the default, of numbers that a source had no part in, and of those fitted to it.
+void errors(Lesson& lesson) {
+  lesson.section("Steps that others have measured: error of the predicted time, and of memory, %");
+  const auto of = [](const std::vector<RowError>& errors) { return errors_by_source(errors); };
+  const auto usual = of(row_errors(measured(), &stack_named("usual"))),
+             others = of(unseen_errors(measured())), own = of(row_errors(measured(), nullptr));
+  lesson.say("{:<50}{:>5}{:>14}{:>14}{:>14}{:>13}", "", "rows", "usual", "others", "own", "memory");
+  for (size_t i = 0; i < usual.size(); ++i) {
+    const auto both = [](double mean, double worst) {
+      return fmt::format("{:.1f} / {:.0f}", percent(mean), percent(worst));
+    };
+    const bool has_bytes = own[i].rows_with_bytes > 0;
+    lesson.say("{:<50}{:>5}{:>14}{:>14}{:>14}{:>13}", usual[i].source, usual[i].rows,
+               both(usual[i].mean, usual[i].worst), both(others[i].mean, others[i].worst),
+               both(own[i].mean, own[i].worst),
+               has_bytes ? both(own[i].bytes_mean, own[i].bytes_worst) : "");
+    lesson.number("errors." + usual[i].source, others[i].mean);
+  }
+  lesson.say(
+      "mean / worst. others: by numbers fitted to all other sources; own: fitted to this one");
+}
+
+// The row of which a step changes most, and by how much.
+std::pair<std::string, double> most_changed(const std::vector<RowError>& with,
+                                            const std::vector<RowError>& without) {
+  std::pair<std::string, double> most;
+  for (size_t i = 0; i < with.size(); ++i) {
+    const double change = without[i].estimate.seconds / with[i].estimate.seconds - 1;
+    if (std::abs(change) > std::abs(most.second)) most = {with[i].row->id, change};
+  }
+  return most;
+}
+
+void causes(Lesson& lesson) {
+  lesson.section("What each cause costs when it is left out");
+  const auto with = unseen_errors(measured());
+  const auto say = [&](const char* left_out, const std::vector<RowError>& without) {
+    double change = 0;
+    for (size_t i = 0; i < with.size(); ++i)
+      change += without[i].estimate.seconds / with[i].estimate.seconds - 1;
+    const SourceErrors all = errors_by_source(without).back();
+    const auto [row, by] = most_changed(with, without);
+    lesson.say("{:<14}{:>7.1f}%{:>8.1f}%{:>+9.1f}%  {}", left_out, percent(all.mean),
+               percent(all.bytes_mean), percent(change / static_cast<double>(with.size())),
+               row.empty() ? "" : fmt::format("{} {:+.0f}%", row, percent(by)));
+    lesson.number(fmt::format("without.{}", left_out), all.mean);
+  };
+  lesson.say("{:<14}{:>8}{:>9}{:>10}  {}", "left out", "error", "memory", "steps", "changes most");
+  say("nothing", with);
+  Causes all;
+  for (size_t i = 0; i < cause_names.size(); ++i) {
+    all.push_back(static_cast<Cause>(i));
+    say(cause_names[i], unseen_errors(measured(), {all.back()}));
+  }
+  say("all of them", unseen_errors(measured(), all));
+}
+
 // ---- limits by hand ----------------------------------------------------------------------------
 
 void thresholds(Lesson& lesson) {
@@ -256,7 +323,7 @@ void thresholds(Lesson& lesson) {
     const BatchLimits& l = row.limits;
     lesson.say("{:<34}{:>7.0f} TFLOP/s{:>6.0f} GB/s{:>8.0f} tokens{:>8.0f} chips", row.name,
                l.flops / 1e12, l.sends / 1e9, flops_per_sent_byte(l.flops, l.sends),
-               chips_hidden(l));
+               std::floor(chips_hidden(l)));
     lesson.number(fmt::format("tokens.{}", row.name), flops_per_sent_byte(l.flops, l.sends));
   }
 }
@@ -281,7 +348,8 @@ void four_cases(Lesson& lesson) {
 }
 
 // How far the axes of a model of this width carry, and what the axes themselves allow.
-void reach(Lesson& lesson, const char* chip, BatchLimits limits, MostRanks most) {
+void reach(Lesson& lesson, const char* chip, BatchLimits limits, MostRanks most,
+           const char* fsdp = "FSDP alone") {
   const auto say = [&](const char* axes, const MeshShape& shape) {
     const FedChips fed = fed_chips(limits, shape);
     lesson.say("{:<10}{:>8.0f}  {:<26}{:>9.0f}{:>15.0f}{:>9.0f}", chip, limits.sequence, axes,
@@ -289,7 +357,7 @@ void reach(Lesson& lesson, const char* chip, BatchLimits limits, MostRanks most)
     lesson.number(fmt::format("reach.{}.{}.{}", chip, limits.sequence, axes), fed.most());
   };
   const int tp = most.tp, cp = most.cp, pp = most.pp;
-  say("FSDP alone", {});
+  say(fsdp, {});
   say(fmt::format("cp {}", cp).c_str(), {.cp = cp});
   say(fmt::format("pp {}", pp).c_str(), {.pp = pp});
   say(fmt::format("tp {}", tp).c_str(), {.tp = tp});
@@ -304,7 +372,7 @@ void reaches(Lesson& lesson) {
              "chips");
   reach(lesson, "H100", h100_limits(batch, 8192), {8, 2, 16});
   reach(lesson, "H100", h100_limits(batch, 131072), {8, 16, 16});
-  reach(lesson, "TPU v5p", v5p_limits(batch, 8192, 2), {8, 2, 16});
+  reach(lesson, "TPU v5p", v5p_limits(batch, 8192, 2), {8, 2, 16}, "FSDP on two axes");
   const Chip &h100 = chip_named("h100"), &v5p = chip_named("v5p");
   lesson.say("an axis's own limit: tp < F W / C = {:.0f} (H100, NVLink), {:.0f} (v5p, one axis);",
              most_tensor_parallel(53248, h100.bf16, h100.link),
@@ -326,8 +394,9 @@ void latency(Lesson& lesson) {
     const double bytes = 2.0 * static_cast<double>(block_parameters(config));
     const AlphaBeta link{3e-6, 1 / h100_limits(1, 1).sends, 0};
     const double powers = std::log2(most_ranks_by_latency(link, bytes, 4096, h100.bf16));
-    lesson.say("{:<14}{:>6.0f} MB per block: {}", name, bytes / 1e6,
-               powers > 30 ? "as many as there are" : fmt::format("2^{:.0f} ranks", powers));
+    lesson.say(
+        "{:<14}{:>6.0f} MB per block: {}", name, bytes / 1e6,
+        powers > 30 ? "as many as there are" : fmt::format("2^{:.0f} ranks", std::floor(powers)));
   }
 }
 
@@ -374,14 +443,14 @@ void recipes(Lesson& lesson) {
 // ---- Llama 3 70B on TPUs and GPUs --------------------------------------------------------------
 
 void worked_run(Lesson& lesson, const char* name, const Chip& chip, double chips,
-                const BatchLimits& l, MostRanks most) {
+                const BatchLimits& l, MostRanks most, const char* fsdp = "FSDP alone") {
   const TrainingRun run{70e9, 15e12, chips, chip.bf16, chip.memory, 0.4};
   const RunAnswer answer = run_answer(run);
   lesson.say("{}, {:.0f} chips: {:.1e} FLOPs; at an MFU of 40% {:.1f} days", name, chips,
              answer.flops, answer.days);
   lesson.say("  {:.0f} chips would hold it, and {:.0f} would take 30 days", answer.least_chips,
              answer.month_chips);
-  lesson.say("  {:.0f} tokens per chip, and FSDP alone wants {:.0f}: {}", l.batch / chips,
+  lesson.say("  {:.0f} tokens per chip, and {} wants {:.0f}: {}", l.batch / chips, fsdp,
              flops_per_sent_byte(l.flops, l.sends), yotta::name(limit_case(l, chips)));
   const MeshShape shape = axes_to_feed(l, chips, most);
   lesson.say("  {} and data parallelism feed up to {:.0f} chips", describe(shape),
@@ -396,7 +465,7 @@ void worked(Lesson& lesson) {
   lesson.say("TPU v5p, FSDP on all three axes, 8960 chips: {:.0f} tokens each, {:.0f} are wanted",
              batch / 8960, flops_per_sent_byte(v5p.bf16, v5p_limits(batch, 4096, 3).sends));
   worked_run(lesson, "TPU v5p, FSDP on two axes, tp on one", v5p, 8960, v5p_limits(batch, 4096, 2),
-             {8, 4, 16});
+             {8, 4, 16}, "FSDP on two axes");
   FsdpTpMixture m{batch, 8192, 28672, 8960, v5p.bf16, 2 * v5p.link, 2, 1};
   lesson.say("  mixed, {:.0f} tokens per chip are enough; X = {:.0f} chips for FSDP, tp {:.1f}",
              least_tokens_per_chip(m), best_fsdp_ranks(m), m.N / best_fsdp_ranks(m));
@@ -479,8 +548,7 @@ void predict(Lesson& lesson, const Sizes& sizes) {
   lesson.say("{}", asked.asks);
   double guess = static_cast<double>(sizes.guess);
   if (sizes.guess < 0) {
-    fmt::print("your prediction, %: ");
-    std::fflush(stdout);
+    lesson.show("your prediction, %: ");
     if (!(std::cin >> guess)) {
       lesson.say("none. Give one: --predict {} --guess 10", sizes.predict);
       return;
@@ -526,6 +594,7 @@ int main(int argc, char** argv) {
         if (wanted(1)) memory(lesson), times(lesson);
         if (wanted(2)) search(lesson, sizes);
         if (wanted(7)) calibration(lesson);
+        if (wanted(8)) errors(lesson), causes(lesson);
         if (wanted(3)) limits(lesson);
         if (wanted(4)) recipes(lesson);
         if (wanted(5)) worked(lesson);
@@ -539,8 +608,8 @@ int main(int argc, char** argv) {
        {"cards", "part 2: GB/s of a network card", &sizes.cards, 1, 1000},
        {"only",
         "1: memory and time, 2: the search, 3: limits, 4: recipe, 5: Llama 3 70B, 6: "
-        "questions, 7: calibration",
-        &sizes.only, 0, 7},
+        "questions, 7: calibration, 8: what others measured",
+        &sizes.only, 0, 8},
        {"predict", "which question to predict, 1 to 4, before its run answers", &sizes.predict, 0,
         4},
        {"guess", "your prediction, %; without it the program asks", &sizes.guess, 0, 100000},

@@ -1,11 +1,12 @@
 // Lesson 29: how large a model a budget buys, what that takes, and how far more chips help. Trained
 // models are read from bench/results/scaling/; only the gradient noise at the end is measured now,
 // in well under a second.
+#include <cmath>
 #include <fstream>
 
-#include "course/shared/lesson.hpp"
-#include "course/shared/scaling_picture.hpp"
-#include "course/shared/scaling_results.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/scaling_picture.hpp"
+#include "course/pictures/scaling_results.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/model/text.hpp"
 #include "yotta/model/trainer.hpp"
@@ -66,6 +67,30 @@ void isoflop(Lesson& lesson) {
   }
 }
 
+// The fit of the largest budget, run by run.
+void parabola_by_hand(Lesson& lesson) {
+  const std::vector<ScalingRun> budget = by_budget(fitted_runs(0)).back();
+  const Parabola parabola = isoflop_parabola(budget);
+  lesson.section("The parabola of the largest budget, fitted now");
+  lesson.say("{:>10}{:>9}{:>9}{:>12}{:>9}", "N", "log N", "loss", "parabola", "off by");
+  for (const ScalingRun& run : budget) {
+    const double x = std::log(run.parameters);
+    lesson.say("{:>10.0f}{:>9.3f}{:>9.3f}{:>12.3f}{:>9.3f}", run.parameters, x, run.loss,
+               parabola(x), run.loss - parabola(x));
+  }
+  double least = 1e300, largest = 0;  // of the fits that leave out one run
+  for (size_t i = 0; i < budget.size(); ++i) {
+    std::vector<ScalingRun> others = budget;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const double N = std::exp(isoflop_parabola(others).lowest());
+    least = std::min(least, N), largest = std::max(largest, N);
+  }
+  const double lowest = parabola.lowest();
+  lesson.say("loss = {:.3f} + {:.4f} (log N - {:.3f})^2: lowest at N = {:.0f}", parabola(lowest),
+             parabola.c[2], lowest, std::exp(lowest));
+  lesson.say("without one of the runs: lowest at N = {:.0f} to {:.0f}", least, largest);
+}
+
 // ---- three ways --------------------------------------------------------------------------------
 
 // A number of the fit beside what it is in the middle of the draws.
@@ -115,8 +140,9 @@ void held_out(Lesson& lesson, int64_t leave) {
   lesson.say("  loss by the law    {:.3f} (80% of draws: {:.3f} to {:.3f})", forecast.loss,
              forecast.interval.low, forecast.interval.high);
   lesson.say("run, begun {}", results.held_out_report.date);
-  lesson.say("  loss measured      {:.3f}: {:+.1f}% beside the forecast", held.loss,
-             100 * (held.loss / forecast.loss - 1));
+  lesson.say("  loss measured      {:.3f}: {:.1f}% {} the forecast", held.loss,
+             100 * std::abs(held.loss / forecast.loss - 1),
+             held.loss > forecast.loss ? "above" : "below");
   lesson.number("held_out.error", held.loss / forecast.loss - 1);
 }
 
@@ -224,9 +250,52 @@ void years(Lesson& lesson, const Sizes& sizes) {
   lesson.number("years.days", needs.seconds / seconds_a_day);
 }
 
+// Chip-hours as their makers print them. Llama 3.1's model card, 2024 ("15T+" tokens; 405B: the
+// paper's 15.6e12); DeepSeek-V3's report, 2024, table 1, pre-training alone.
+struct PrintedHours {
+  TrainedModel model;  // of a mixture of experts, the weights that a token meets
+  double hours;
+};
+constexpr PrintedHours printed_hours[] = {{{"Llama 3.1 8B", 8.03e9, 15e12}, 1.46e6},
+                                          {{"Llama 3.1 70B", 70.6e9, 15e12}, 7.0e6},
+                                          {{"Llama 3.1 405B", 405e9, 15.6e12}, 30.84e6},
+                                          {{"DeepSeek-V3", 37e9, 14.8e12}, 2.664e6}};
+
+void chip_hours(Lesson& lesson) {
+  lesson.section("Chip-hours that were printed: 6 N D over hours and peak is the MFU");
+  lesson.say("{:<18}{:>8}{:>11}{:>12}{:>15}{:>8}", "", "N, 1e9", "D, 1e12", "FLOPs", "chip-hours",
+             "MFU");
+  double llama = 0;
+  for (const auto& [model, hours] : printed_hours) {
+    lesson.say("{:<18}{:>8.1f}{:>11.1f}{:>12.2e}{:>15.0f}{:>7.1f}%", model.name,
+               model.parameters / 1e9, model.tokens / 1e12, model.flops(), hours,
+               100 * model.flops() / (hours * 3600 * chip_named("h100").bf16));
+    llama += model.name[0] == 'L' ? hours : 0;
+  }
+  const double trained_on = 512.0 * (198 + 80) + 5000;  // DeepSeek-R1, Nature 2025, supplement
+  lesson.say("all three Llama 3.1: {:.1f} million; DeepSeek-V3: {:.1f}; from V3 to R1: {:.3f}",
+             llama / 1e6, printed_hours[3].hours / 1e6, trained_on / 1e6);
+  const TrainedModel small{"70e9 on 15e12", 70e9, 15e12};
+  // Tokens of a step over those that hide FSDP.
+  const double chips = std::floor(16e6 / (459e12 / 540e9));
+  lesson.say("70e9 weights on 15e12 tokens: {:.1e} FLOPs; on {:.0f} TPU v5p at 50%: {:.1f} days",
+             small.flops(), chips,
+             small.flops() / (chips * chip_named("v5p").bf16 / 2) / seconds_a_day);
+}
+
+// What FLOPs of a later year are worth in an earlier one's, if the need halves so often.
+void effective_compute(Lesson& lesson) {
+  const double months = 54;  // GPT-3 (June 2020) to DeepSeek-V3 (December 2024)
+  const double spent = printed_hours[3].model.flops();
+  lesson.section("Effective compute: FLOPs times what algorithms have gained since");
+  for (const double halving : {5.0, 8.0, 14.0})
+    lesson.say("halved every {:>2} months: {:>6.0f} times in {} months, {:.1e} FLOPs of 2020",
+               halving, std::exp2(months / halving), months, spent * std::exp2(months / halving));
+}
+
 // ---- more chips --------------------------------------------------------------------------------
 
-void more_chips(Lesson& lesson, const Sizes& sizes) {
+void adding_chips(Lesson& lesson, const Sizes& sizes) {
   const SharedStep step{100, 0.1};
   const auto m = static_cast<double>(sizes.microbatches);
   constexpr double critical = 256, endless = 1e15;
@@ -344,12 +413,12 @@ int main(int argc, char** argv) {
       argc, argv, {"29", "Scaling laws", "how large a model, how many tokens, how many years"},
       [&](Lesson& lesson) {
         const auto wanted = [&](int part) { return sizes.only == 0 || sizes.only == part; };
-        if (wanted(1)) isoflop(lesson);
+        if (wanted(1)) isoflop(lesson), parabola_by_hand(lesson);
         if (wanted(2)) three_ways(lesson, sizes.leave);
         if (wanted(3)) held_out(lesson, sizes.leave);
         if (wanted(4)) what_counts(lesson), published(lesson);
-        if (wanted(5)) years(lesson, sizes);
-        if (wanted(6)) more_chips(lesson, sizes);
+        if (wanted(5)) years(lesson, sizes), chip_hours(lesson), effective_compute(lesson);
+        if (wanted(6)) adding_chips(lesson, sizes);
         if (wanted(7)) noise_scale(lesson), critical_batch(lesson);
         if (wanted(8)) widths(lesson);
         if (sizes.draw == 1) draw();

@@ -10,16 +10,16 @@
 #include <set>
 #include <thread>
 
-#include "course/shared/failures_picture.hpp"
-#include "course/shared/lesson_frame.hpp"
-#include "course/shared/survival_picture.hpp"
-#include "course/shared/training.hpp"
+#include "course/lesson/lesson_frame.hpp"
+#include "course/pictures/failures_picture.hpp"
+#include "course/pictures/survival_picture.hpp"
+#include "course/training/training.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/system/files.hpp"
-#include "yotta/model/failure_arithmetic.hpp"
-#include "yotta/model/failure_detection.hpp"
-#include "yotta/model/regroup.hpp"
-#include "yotta/model/watched_run.hpp"
+#include "yotta/resilience/failure_arithmetic.hpp"
+#include "yotta/resilience/failure_detection.hpp"
+#include "yotta/resilience/faults/watched_run.hpp"
+#include "yotta/resilience/regroup.hpp"
 
 using namespace yotta;
 
@@ -111,6 +111,7 @@ void llama3(Lesson& lesson) {
   const std::vector<int64_t> one = simulate_run(run, sources, span, 1).stops;
   std::vector<double> stops;
   const double goodput = mean_of_runs(run, sources, span, stops);
+  lesson.say("{:<28}{:>6}{:>7}{:>8}", "", "paper", "a run", "mean");
   for (size_t i = 0; i < sources.size(); ++i)
     lesson.say("{:<28}{:>6}{:>7}{:>8.1f}", sources[i].name, llama3_interruptions[i].count, one[i],
                stops[i]);

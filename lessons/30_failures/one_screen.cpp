@@ -2,8 +2,8 @@
 // Saved too seldom, work is done again; too often, all wait for snapshots. Daly says how often.
 #include <fmt/format.h>
 
-#include "yotta/model/failure_arithmetic.hpp"
-#include "yotta/model/regroup.hpp"
+#include "yotta/resilience/failure_arithmetic.hpp"
+#include "yotta/resilience/regroup.hpp"
 
 using namespace yotta;
 

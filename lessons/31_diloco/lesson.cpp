@@ -5,8 +5,8 @@
 #include <fstream>
 #include <optional>
 
-#include "course/shared/diloco_picture.hpp"
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
+#include "course/pictures/diloco_picture.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/nn/sgd.hpp"

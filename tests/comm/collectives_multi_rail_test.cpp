@@ -291,6 +291,6 @@ TEST_CASE("nodes and cards that cannot be are refused") {
       });
     });
   };
-  CHECK(contains(text({Algorithm::multi_rail, nullptr, 0}), "nodes of 1 rank or more"));
-  CHECK(contains(text({Algorithm::multi_rail, nullptr, 1, -2}), "not 1 and -2"));
+  CHECK(contains(text({Algorithm::multi_rail, nullptr, 0}), "CommOptions::node is 0"));
+  CHECK(contains(text({Algorithm::multi_rail, nullptr, 1, -2}), "CommOptions::rails is -2"));
 }

@@ -11,18 +11,22 @@ using namespace yotta;
 using namespace yotta_test;
 
 TEST_CASE("pipelined all_reduce: values, messages and bytes, for nodes and segments of all sizes") {
-  for (const int wanted : {1, 2, 3, 4, 8})
-    for (const int segments : {1, 2, 5}) {
-      CAPTURE(segments);
-      const auto node = [=](int p) { return p % wanted == 0 ? wanted : p; };
-      check_all_reduce(
-          [&](Channel& channel, Data data, ReduceOp op) {
-            all_reduce_pipelined(channel, data, op, node(channel.size()), segments);
-          },
-          [&](int p, int rank, int64_t n, int64_t width) {
-            return all_reduce_pipelined_sent(p, rank, n, width, node(p), segments);
-          });
-    }
+  struct Shape {
+    int wanted, segments;  // ranks of a node, if they divide p
+  };
+  for (const auto [wanted, segments] :
+       {Shape{1, 2}, Shape{2, 1}, Shape{2, 5}, Shape{3, 2}, Shape{4, 5}, Shape{8, 1}}) {
+    CAPTURE(wanted);
+    CAPTURE(segments);
+    const auto node = [wanted](int p) { return p % wanted == 0 ? wanted : p; };
+    check_all_reduce(
+        [&](Channel& channel, Data data, ReduceOp op) {
+          all_reduce_pipelined(channel, data, op, node(channel.size()), segments);
+        },
+        [&](int p, int rank, int64_t n, int64_t width) {
+          return all_reduce_pipelined_sent(p, rank, n, width, node(p), segments);
+        });
+  }
 }
 
 TEST_CASE("through the communicator, with segments by size, on up to 16 ranks") {

@@ -110,7 +110,8 @@ std::string outcome(const Program& program) {
 TEST_CASE(
     "random programs: right values, or with a rank that deviates an error, and always an end") {
   if (!enough_ranks(2)) return;
-  const int on_processes = !long_form() ? 8 : has_native() ? 300 : 2000;  // MPI; TCP starts faster
+  // MPI's processes start more slowly than others.
+  const int on_processes = !long_form() ? 8 : has_native() ? 300 : 2000;
   const int on_threads_long = YOTTA_TSAN ? 2000 : 8000;
   const int programs = !on_threads() ? on_processes : long_form() ? on_threads_long : 100;
   int refused = 0, deviating = 0;

@@ -124,6 +124,28 @@ TEST_CASE("what a run depends on threads for is refused: done(), and receiving f
                  "the other rank is -1"));
 }
 
+TEST_CASE("a message says which kind of collective it belongs to, whatever its label") {
+  const Trace trace = run_on(cluster_named("h100x8"), 4, [](Communicator& world) {
+                        std::vector<float> all(8), other(8), part(2);
+                        const CommOptions label{.label = "label"};
+                        world.broadcast(all, 0, label);
+                        world.all_reduce(all, ReduceOp::sum, label);
+                        world.reduce_scatter(part, all, ReduceOp::sum, label);
+                        world.all_gather(all, part, label);
+                        world.all_to_all(other, all, label);
+                        world.gather(all, part, 1, label);
+                        world.send(part, world.rank() ^ 1);
+                        world.recv(part, world.rank() ^ 1);
+                      }).trace;
+  std::vector<Communication> kinds;  // of what rank 0 sends
+  for (const TraceEvent& event : trace.ranks[0])
+    if (event.kind == EventKind::send && (kinds.empty() || kinds.back() != event.communication))
+      kinds.push_back(event.communication);
+  using enum Communication;
+  CHECK(kinds == std::vector{broadcast, all_reduce, reduce_scatter, all_gather, all_to_all,
+                             collective, message});
+}
+
 TEST_CASE("data on meta is sent, counted and timed like any other") {
   const auto body = [](Device device) {
     return [device](Communicator& world) {

@@ -4,6 +4,7 @@
 
 #include "comm/collective_cases.hpp"
 #include "support/message_of.hpp"
+#include "support/near.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/contention.hpp"
 
@@ -105,12 +106,6 @@ Times times(const TorusShape& shape, int64_t n, bool mirrored, int chip = 0) {
          {.trace = false, .chips = mirrored ? std::vector{chip} : std::vector<int>{}});
   return found;
 }
-void check_seconds(double actual, double expected) {
-  CAPTURE(actual);
-  CAPTURE(expected);
-  CHECK(std::abs(actual - expected) <= 1e-12 * expected);
-}
-
 }  // namespace
 
 TEST_CASE("values on every torus, messages and bytes as the formulas say") {

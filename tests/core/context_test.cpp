@@ -69,3 +69,32 @@ TEST_CASE("scopes restore what they changed") {
   CHECK(rank.memory_kind == MemoryKind::activations);
   CHECK(rank.device == Device::cpu);
 }
+
+TEST_CASE("a phase ends with its scope; a forward pass within another phase is recomputation") {
+  RankContext rank;
+  const ContextScope scope(rank);
+  {
+    const PhaseScope backward(Phase::backward_input);
+    CHECK(rank.phase == Phase::backward_input);
+    {
+      const PhaseScope again(Phase::forward);
+      CHECK(rank.phase == Phase::recompute);
+      const PhaseScope inner(Phase::forward);
+      CHECK(rank.phase == Phase::recompute);
+    }
+    CHECK(rank.phase == Phase::backward_input);
+  }
+  CHECK(rank.phase == Phase::none);
+  const PhaseScope forward(Phase::forward), inner(Phase::forward);
+  CHECK(rank.phase == Phase::forward);
+}
+
+TEST_CASE("a step's number ends with its scope") {
+  RankContext rank;
+  const ContextScope scope(rank);
+  {
+    const StepScope step(3);
+    CHECK(rank.step == 3);
+  }
+  CHECK(rank.step == -1);
+}

@@ -62,6 +62,16 @@ TEST_CASE("bench attention: forward and backward, against matmul and, where it i
   }
 }
 
+TEST_CASE("bench train: a step of each model, beside PyTorch's where it is found") {
+  const Json report = report_of("train", {"--quick"});
+  REQUIRE(report["rows"].size() == 2);
+  const bool peer = report["torch"].get<std::string>().starts_with("PyTorch 2");
+  for (const Json& row : report["rows"]) {
+    for (const char* key : {"tokens_per_second", "of_matmul"}) CHECK(positive(row[key]));
+    for (const char* key : {"eager", "compiled"}) CHECK(row[key].size() == (peer ? 2 : 0));
+  }
+}
+
 TEST_CASE("bench flex: nine variants beside flash attention, forward and backward") {
   const Json report = report_of("flex", {"--quick"});
   REQUIRE(report["rows"].size() == 18);
@@ -293,4 +303,64 @@ TEST_CASE("bench diloco_curves: each way's losses, bytes and seconds") {
   CHECK(report["text"]["hash"].get<std::string>().size() == 16);
   for (const Json& row : report["rows"])
     for (const char* key : {"loss", "megabytes", "seconds"}) CHECK(positive(row[key].back()));
+}
+
+namespace {
+
+// ncu_sample.csv is what ncu prints for the launches of bench_gpu_counters: launch i reads 10^6 + i
+// sectors, and i by cp.async, a third of them through L1, writes 10 i, and has i mod 3 conflicts.
+std::string ncu_sample() {
+  std::ifstream file(YOTTA_SOURCE_DIR "/tests/course/ncu_sample.csv");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+runner::Ending read_counters(const std::string& csv) {
+  const TemporaryFolder folder;
+  const std::string name = (folder / "ncu.csv").string();
+  std::ofstream(name) << csv;
+  return runner::run_limited({program("gpu_counters"), "--ncu", name}, longest_wait);
+}
+bool refuses(const std::string& csv, const char* why) {
+  const runner::Ending ending = read_counters(csv);
+  CAPTURE(ending.output);
+  return !ending.well() && ending.output.find(why) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("bench gpu_counters: every kernel's counts, and ncu's beside them") {
+  const Json report =
+      report_of("gpu_counters", {"--ncu", YOTTA_SOURCE_DIR "/tests/course/ncu_sample.csv"});
+  std::set<std::string> lessons;
+  int64_t launch = 0;
+  for (const Json& row : report["rows"]) {
+    lessons.insert(row["lesson"]);
+    CHECK(positive(row["emulator"]["sectors_read"]));
+    CHECK(positive(row["emulator"]["sectors_written"]));
+    int64_t read = 0, written = 0, conflicts = 0;
+    for (const int64_t end = launch + row["launches"].get<int64_t>(); launch < end; ++launch) {
+      read += 1'000'000 + 2 * launch;
+      written += 10 * launch;
+      conflicts += launch % 3;
+    }
+    CHECK(row["gpu"] ==
+          Json{{"sectors_read", read}, {"sectors_written", written}, {"conflicts", conflicts}});
+  }
+  CHECK(lessons == std::set<std::string>{"02", "03", "04", "06", "07", "08"});
+}
+
+TEST_CASE("bench gpu_counters refuses what ncu did not print for it, and says why") {
+  const std::string sample = ncu_sample();
+  const auto without = [&](const std::string& words) {
+    std::string left = sample;
+    left.erase(left.find(words), words.size());
+    return left;
+  };
+  const std::string table = sample.substr(sample.find("\"ID\""));
+  CHECK(read_counters(table).well());
+  CHECK(refuses("==ERROR== no permission\n", "no column \"ID\"; run ncu with --csv"));
+  CHECK(refuses(without(",\"Metric Value\""), "no column \"Metric Value\""));
+  CHECK(refuses(sample.substr(0, sample.find("\n\"20\"")), "ncu saw 20 launches"));
+  std::string lacking = sample;
+  lacking.replace(lacking.find("\"1,000,000\""), 11, "\"n/a\"");
+  CHECK(refuses(lacking, "ncu has no l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"));
 }

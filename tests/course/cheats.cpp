@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "course/shared/record.hpp"
+#include "course/cases/record.hpp"
 #include "runner/grade.hpp"
 #include "runner/sandbox.hpp"
 #include "runner/vet.hpp"
@@ -49,11 +49,12 @@ std::string with_lines(const std::string& where, const std::string& lines) {
   return starter + lines;
 }
 
-// A file of cheats/: "// says: WORDS", "// WHERE", and the lines.
+// A file of cheats/: "// says: WORDS", which refuse its text, or "// earns nothing"; "// WHERE";
+// and the lines.
 struct Cheat {
   std::string name, says, text;
 };
-std::vector<Cheat> cheats_in_text() {
+std::vector<Cheat> stored_cheats() {
   std::vector<Cheat> all;
   for (const auto& entry : fs::directory_iterator(YOTTA_CHEATS)) {
     if (entry.path().extension() != ".inc") continue;
@@ -61,10 +62,22 @@ std::vector<Cheat> cheats_in_text() {
     REQUIRE(lines.size() > 2);
     std::string code;
     for (size_t i = 2; i < lines.size(); ++i) code += lines[i] + "\n";
-    all.push_back({entry.path().stem(), lines[0].substr(std::string("// says: ").size()),
+    const bool says = lines[0].starts_with("// says: ");
+    REQUIRE((says || lines[0] == "// earns nothing"));
+    all.push_back({entry.path().stem(), says ? lines[0].substr(9) : "",
                    with_lines(lines[1].substr(3), code)});
   }
   return all;
+}
+
+// The verdict on a file for exercise 10.
+nlohmann::json check_ring(const std::string& file) {
+  const TemporaryFolder folder;
+  const Ending ending = run_limited({YOTTA_BUILD_DIR "/course/runner", "check", "10", "--file",
+                                     file, "--json", folder / "verdict.json"},
+                                    yotta_test::longest_wait);
+  CAPTURE(ending.output);
+  return nlohmann::json::parse(read_text(folder / "verdict.json"));
 }
 
 // Another way to write all that exercise 10 asks for, with what a student may use.
@@ -137,13 +150,49 @@ void check_earns_nothing(const Attack& attack) {
 
 TEST_CASE("what stands in a cheating text is refused, with its line and why") {
   const Measure measure = measure_of(ring());
-  const std::vector<Cheat> cheats = cheats_in_text();
-  CHECK(cheats.size() >= 20);
+  const std::vector<Cheat> cheats = stored_cheats();
+  CHECK(cheats.size() >= 30);
   for (const Cheat& cheat : cheats) {
+    if (cheat.says.empty()) continue;
     CAPTURE(cheat.name);
     const std::string why = refusals_text(vet_text(cheat.text, measure));
     CHECK_MESSAGE(contains(why, cheat.says), why);
     CHECK(why.starts_with("line "));
+  }
+}
+
+TEST_CASE("a cheat whose text is not refused earns nothing all the same" *
+          doctest::test_suite("long")) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "cheat.hpp";
+  for (const Cheat& cheat : stored_cheats()) {
+    if (!cheat.says.empty()) continue;
+    CAPTURE(cheat.name);
+    CHECK(vet_text(cheat.text, measure_of(ring())).empty());
+    const std::string more =
+        "#pragma once\n#include <array>\n#include \"yotta/comm/collectives.hpp\"\n";
+    write_text(file, replaced(cheat.text, "#pragma once\n", more));
+    const nlohmann::json verdict = check_ring(file);
+    CHECK(verdict["points"] == 0);
+  }
+  // What is computed while compiling leaves no symbol. The cases ask for other sizes than a table
+  // has.
+  for (const char* const call :
+       {"ring_bytes_sent(3, 1, n, 1)", "all_reduce_ring_sent(3, 1, n, 1).bytes"}) {
+    const std::string opens = "#include <array>\n#include \"yotta/comm/collectives.hpp\"\n",
+                      space = "namespace yotta::student {\n";
+    const std::string table = fmt::format(
+        "constexpr std::array<int64_t, 50> table = [] {{\n"
+        "  std::array<int64_t, 50> t{{}};\n"
+        "  for (int n = 0; n < 50; ++n) t[n] = {};\n"
+        "  return t;\n"
+        "}}();\n",
+        call);
+    write_text(file, replaced(replaced(with_lines("at the top", opens), space, space + table),
+                              "not_done(\"10.4\");", "return table[n] * width;"));
+    const nlohmann::json verdict = check_ring(file);
+    CHECK(verdict["compiled"] == true);
+    CHECK(verdict["points"] == 0);
   }
 }
 
@@ -197,27 +246,12 @@ TEST_CASE("an object that calls what no graded function may is refused, and says
   const std::vector<Refusal> refusals = vet_object(object, {}, {});
   std::string why;
   for (const Refusal& one : refusals) why += one.why + "\n";
-  for (const char* const words : {"it calls exit: a graded function returns",
-                                  "it calls _exit: ",
-                                  "it calls quick_exit: ",
-                                  "it calls fork: a graded function starts no processes",
-                                  "it calls setsid: ",
-                                  "it calls kill: a graded function handles no signals",
-                                  "it calls getppid: ",
-                                  "it calls signal: ",
-                                  "it calls write: a graded function opens no files",
-                                  "it calls mmap: ",
-                                  "it calls socket: ",
-                                  "it calls rename: ",
-                                  "it calls getenv: ",
-                                  "it calls usleep: ",
-                                  "it calls prlimit: it is not among the calls of C",
-                                  "it uses std::basic_",
-                                  "std::basic_ifstream",
-                                  "std::thread::_M_start_thread",
-                                  "doctest::",
-                                  "it belongs to the tests",
-                                  "a global variable of your file is computed before main()"})
+  for (const char* const words :
+       {"it calls exit: of C a graded function may call what computes, copies and prints",
+        "it calls _exit: ", "it calls fork: ", "it calls kill: ", "it calls signal: ",
+        "it calls write: ", "it calls mmap: ", "it calls socket: ", "it calls getenv: ",
+        "it calls prlimit: ", "std::basic_ifstream", "doctest::", "it belongs to the tests",
+        "a global variable of your file is computed before main()"})
     CHECK_MESSAGE(contains(why, words), std::string(words));
 }
 
@@ -235,6 +269,10 @@ TEST_CASE(
   CHECK(contains(why("_ZZN5yotta3Ddp6finishEvENKUlvE_clEv W 0 10\n"), "write your own"));
   CHECK(why("_ZN5yotta7student19reduce_scatter_ringERNS_7ChannelE W 0 10\n") == "");
   CHECK(why("_ZN5yotta16all_to_all_plainERNS_7ChannelE U\n") == "");
+  for (const char* const name :
+       {"_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+        "_ZSt15set_new_handlerPFvvE", "_ZSt13set_terminatePFvvE"})
+    CHECK(contains(why(std::string(name) + " U\n"), "a graded function"));
   CHECK(why(ring + " U\n", ring + " U\n") == "");  // the library's solution needs it too
   // What the reference defines as the student's is the library's under another name.
   CHECK(contains(why("_ZN5yotta6matmul4tileEv U\n", "_ZN5yotta7student6matmul4tileEv W 0 10\n"),
@@ -258,11 +296,6 @@ TEST_CASE("what locks, complex numbers and std::call_once call is not refused") 
     CHECK_MESSAGE(vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
   for (const char* const name : {"__longjmp_chk", "__read_chk", "__poll_chk", "___chk", "_chk"})
     CHECK_MESSAGE(!vet_object(symbols_of_list(std::string(name) + " U\n"), {}, {}).empty(), name);
-  const Measure measure = measure_of(ring());
-  for (const char* const header : {"barrier", "latch", "semaphore"})
-    CHECK_FALSE(
-        vet_text(with_lines("at the top", "#include <" + std::string(header) + ">\n"), measure)
-            .empty());
 }
 
 TEST_CASE("an object that defines what is not its own is refused") {
@@ -310,14 +343,7 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   const TemporaryFolder folder;
   const std::string file = folder / "mine.hpp", cheat = folder / "cheat.hpp";
   write_text(file, text);
-  const auto check = [&](const std::string& mine) {
-    const Ending ending = run_limited({YOTTA_BUILD_DIR "/course/runner", "check", "10", "--file",
-                                       mine, "--json", folder / "verdict.json"},
-                                      yotta_test::longest_wait);
-    CAPTURE(ending.output);
-    return nlohmann::json::parse(read_text(folder / "verdict.json"));
-  };
-  const nlohmann::json verdict = check(file);
+  const nlohmann::json verdict = check_ring(file);
   CHECK(verdict["points"] == 100);
   CHECK(verdict["verdict"] == "complete");
   CHECK((verdict["sandbox"] == "bubblewrap" || verdict["sandbox"] == "seccomp" ||
@@ -326,34 +352,15 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   const std::string detour = with_lines("at the top", "#include \"yotta/comm/collectives.hpp\"\n");
   write_text(cheat, replaced(detour, "not_done(\"10.4\");",
                              "return all_reduce_ring_sent(p, rank, n, width).bytes;"));
-  const nlohmann::json refused = check(cheat);
+  const nlohmann::json refused = check_ring(cheat);
   CHECK(refused["points"] == 0);
   CHECK(refused["verdict"] == "refused");
   CHECK_MESSAGE(contains(refused["refused"].get<std::string>(),
                          "which this exercise is about: write your own"),
                 refused["refused"]);
-  // What is computed while compiling leaves no symbol: neither the library's own function nor one
-  // that calls it.
-  for (const char* const call :
-       {"ring_bytes_sent(3, 1, n, 1)", "all_reduce_ring_sent(3, 1, n, 1).bytes"}) {
-    const std::string table = fmt::format(
-        "constexpr std::array<int64_t, 50> table = [] {{\n"
-        "  std::array<int64_t, 50> t{{}};\n"
-        "  for (int n = 0; n < 50; ++n) t[n] = {};\n"
-        "  return t;\n"
-        "}}();\n",
-        call);
-    const std::string opens = "namespace yotta::student {\n";
-    write_text(cheat, replaced(replaced(detour, opens, opens + table), "not_done(\"10.4\");",
-                               "return table[n] * width;"));
-    const nlohmann::json computed = check(cheat);
-    CHECK(computed["points"] == 0);
-    CHECK_MESSAGE(contains(computed["refused"].get<std::string>(), "write your own"),
-                  computed["refused"]);
-  }
   // Functions that call such a function are found in the compiled library, which is there now.
   const std::set<std::string> detours =
-      detours_to(measure.parts, {YOTTA_BUILD_DIR "/libyotta_compiled_comm.a"});
+      detours_to(measure.parts, {YOTTA_BUILD_DIR "/libyotta_compiled_ranks.a"});
   const auto is_detour = [&](const std::string& name) {
     const auto found = detours.lower_bound(name);
     return found != detours.end() && found->starts_with(name);
@@ -361,31 +368,6 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   CHECK(is_detour("_ZN5yotta11split_groupE"));
   CHECK_FALSE(is_detour("_ZN5yotta15broadcast_chainE"));
   CHECK_FALSE(is_detour("_ZN5yotta4fail"));
-}
-
-TEST_CASE("Clang tells uses of what it computes by names that only the student's lines have") {
-  const Measure measure = measure_of(ring());
-  const std::string headers = "a.o: /x/include/yotta/comm/collectives_ring.hpp \\\n b.hpp\n";
-  const std::string text = header_of_constants(measure, headers, Compiler::clang);
-  const size_t included = text.find("#include \"yotta/comm/collectives_ring.hpp\"\n"),
-               renamed = text.find("#define ring_bytes_sent ring_bytes_sent_of_the_student\n");
-  REQUIRE(renamed != text.npos);
-  CHECK(included < renamed);
-  CHECK(contains(text, "#define all_reduce_ring_sent all_reduce_ring_sent_of_the_student\n"));
-  CHECK_FALSE(contains(text, "#define wrap "));
-  CHECK(header_of_constants(measure, "a.o: b.hpp\n", Compiler::clang) == "");
-  // What clang 19 says of a table that the library computes, in the three ways to name it.
-  const auto why = [](const std::string& says) {
-    return refusals_text(vet_constants("/mine.hpp:54:39: error: " + says + "\n", "/mine.hpp"));
-  };
-  CHECK(contains(why("use of undeclared identifier 'ring_bytes_sent_of_the_student'; did you mean "
-                     "'exercise::Solution::ring_bytes_sent_of_the_student'?"),
-                 "line 54: it uses ring_bytes_sent, which this exercise is about"));
-  CHECK(contains(why("no member named 'ring_bytes_sent_of_the_student' in namespace 'yotta'"),
-                 "it uses ring_bytes_sent,"));
-  CHECK(contains(why("no member named 'all_reduce_ring_sent_of_the_student' in namespace 'yotta'"),
-                 "it uses all_reduce_ring_sent,"));
-  CHECK(why("constexpr variable 'table' must be initialized by a constant expression") == "");
 }
 
 TEST_CASE("what is graded: the parts to write, and what calls them") {
@@ -430,6 +412,19 @@ TEST_CASE("who ends the program has lost the case, not the grader") {
     const Attack none = attack("none", wall);
     CHECK(none.closed());
     CHECK(none.passed("10.1: the cheat"));
+  });
+}
+
+TEST_CASE("who walks up the stack, or on from an argument, finds no expected value") {
+  on_each_wall([](Wall wall) {
+    const std::string root = "10.3: the root, which the case has kept";
+    CHECK(attack("none", wall).passed(root));
+    for (const char* const cheat : {"walk up the stack", "walk from an argument"}) {
+      CAPTURE(std::string(cheat));
+      const Attack walk = attack(cheat, wall);
+      CHECK_FALSE(walk.passed(root));
+      CHECK(walk.ending.signal == SIGSEGV);  // at the stack's end
+    }
   });
 }
 

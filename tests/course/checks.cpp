@@ -13,6 +13,8 @@
 #include "quick_exercise.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+#include "runner/places.hpp"
+#include "runner/solution.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
@@ -112,6 +114,20 @@ TEST_CASE("checks of one exercise at once keep their own verdicts") {
     CHECK(verdict["compiled"] == compiles[i]);
     CHECK(verdict["file"] == file);
   }
+}
+
+// Several graders list a target's commands at once, and none waits for the lock of builds.
+TEST_CASE("a file is compiled without a word into the output of the build that others follow") {
+  const yotta_test::TemporaryFolder folder;
+  const std::string file = folder / "mine.hpp", said = "[12/340] another build\n";
+  write_text(file, solution("library"));
+  build_grader(quick_exercise());
+  const FileLock lock(build_lock());
+  write_text(build_output(), said);
+  const RunFolder run(folder.path());
+  const Built built = build_solution(quick_exercise(), file, run);
+  CHECK_MESSAGE(!built.program.empty(), fmt::format("{}{}", built.log, built.refused));
+  CHECK(read_text(build_output()) == said);
 }
 
 TEST_CASE("a file is graded by what it holds, whatever its time stamp says") {

@@ -1,7 +1,7 @@
 // --comm: `train` and lessons 10 and 13 on threads and on processes, what is refused, and in which
-// words. course/shared/comm_choice.cpp is compiled into this program without MPI; the programs that
-// are run have MPI, if it is there.
-#include "course/shared/comm_choice.hpp"
+// words. course/options/comm_choice.cpp is compiled into this program without MPI; the programs
+// that are run have MPI, if it is there.
+#include "course/options/comm_choice.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,14 +13,16 @@
 #include <thread>
 
 #include "course/killed_run.hpp"
-#include "course/shared/options.hpp"
+#include "course/options/options.hpp"
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
+#include "support/stderr_text.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/processes/process_supervision.hpp"
+#include "yotta/comm/sockets/run_processes.hpp"
 #include "yotta/core/system/files.hpp"
 
 using namespace yotta;
@@ -214,55 +216,40 @@ TEST_CASE("lessons 10 and 13 show the same numbers on processes" * doctest::test
   CHECK(contains(printed, "ranks 0 and 1 saw identical tokens"));
 }
 
-TEST_CASE("without MPI: train and lessons 10 and 13 as processes that find each other by TCP") {
+TEST_CASE("without MPI: train and lessons 10 and 13 as processes of this machine") {
   const TemporaryFolder folder;
   const Words program = Words{train()} + tiny + Words{"--layout", "fsdp=2,tp=2"};
   std::string printed;
-  const Json processes = figures(program + Words{"--comm", "tcp"}, folder, &printed);
+  const Json processes = figures(program + Words{"--comm", "processes"}, folder, &printed);
   CHECK(processes["ranks"] == 4);
   check_near(processes["loss"], figures(program, folder)["loss"]);
   CHECK(count(printed, "training ") == 4);
 
-  const Json ten = figures({lesson_10(), "--comm", "tcp"}, folder, &printed);
+  const Json ten = figures({lesson_10(), "--comm", "processes"}, folder, &printed);
   CHECK(ten["numbers"] == figures({lesson_10()}, folder)["numbers"]);
   CHECK(contains(printed, "rank 2 failed: the disk is full"));
   CHECK(contains(printed, "all ranks of a communicator must call the same collectives"));
-
-  // By hand, as the front page says.
-  const std::string file = (folder / "figures.json").string();
-  const std::string script =
-      "for rank in 0 1 2 3; do RANK=$rank WORLD_SIZE=4 YOTTA_RENDEZVOUS_FILE=" +
-      (folder / "place").string() + " " + lesson_13() + " --steps 2 --json " + file +
-      " & done; wait";
-  const runner::Ending ending = runner::run_limited({"sh", "-c", script}, longest_wait);
-  CAPTURE(ending.output);
-  std::FILE* const stream = std::fopen(file.c_str(), "r");
-  REQUIRE(stream != nullptr);
-  const Json by_hand = Json::parse(stream),
-             threads = figures({lesson_13(), "--steps", "2"}, folder);
-  std::fclose(stream);
-  check_near(by_hand["lists"]["loss.parallel"], threads["lists"]["loss.parallel"]);
 }
 
-TEST_CASE(
-    "without MPI: who does not come is named, by those who have; wrong variables are refused") {
+TEST_CASE("torchrun's variables are refused, with what to do; so is what they cannot be") {
   const auto with = [](const Words& variables, const Words& program) {
     return Words{"env"} + variables + program;
   };
-  const Words alone = {"WORLD_SIZE=3", "MASTER_ADDR=localhost", "YOTTA_RENDEZVOUS_SECONDS=1",
-                       "YOTTA_JOB_KEY=" + std::string(64, 'a')};
-  const TemporaryFolder folder;
-  const Words zero = {"RANK=0", "YOTTA_RENDEZVOUS_FILE=" + (folder / "place").string()};
-  check_refused(with(zero + alone, {lesson_13()}), "these have not come within 1 s: 1, 2");
-  check_refused(with(Words{"RANK=1", "MASTER_PORT=1"} + alone, {lesson_13()}),
-                "rank 1 could not reach rank 0 at localhost:1 within 1 s");
-  check_refused(with(Words{"RANK=two"} + alone, {lesson_13()}), "RANK is \"two\"");
-  check_refused(with(Words{"RANK=0"} + alone, {lesson_13(), "--comm", "threads"}),
-                "start it once, without the launcher");
-  check_refused(with({"RANK=0", "WORLD_SIZE=3", "MASTER_ADDR=localhost"}, {lesson_13()}),
-                "rank 0 has no key, and does not listen without one: export YOTTA_JOB_KEY=");
-  check_refused(with(alone, {"env", "RANK=0", "YOTTA_JOB_KEY=secret", lesson_13()}),
-                "YOTTA_JOB_KEY has 6 characters; it should be 64 hexadecimal digits");
+  const std::string start_once = "start the program once with --comm processes, by mpirun";
+  const Words alone = {"RANK=0", "WORLD_SIZE=3", "MASTER_ADDR=localhost"};
+  check_refused(with(alone, {lesson_13()}), start_once);
+  check_refused(with(alone, {lesson_13(), "--comm", "processes"}), start_once);
+  check_refused(with({"RANK=1", "WORLD_SIZE=3"}, {lesson_13()}), start_once);
+  check_refused(with({"RANK=two", "WORLD_SIZE=3"}, {lesson_13()}),
+                "RANK is two, but WORLD_SIZE is 3");
+  check_refused(with({"RANK=0", "WORLD_SIZE="}, {lesson_13()}), "WORLD_SIZE is \"\"");
+}
+
+TEST_CASE("--comm tcp says in one line what to take instead") {
+  const runner::Ending ending = runner::run_limited({train(), "--comm", "tcp"}, longest_wait);
+  CHECK_FALSE(ending.well());
+  CHECK(ending.output ==
+        "error: --comm tcp is --comm processes now, on one machine; on several take --comm mpi\n");
 }
 
 namespace {
@@ -277,7 +264,7 @@ class EndlessRun {
                    "TMPDIR=" + files_.string(),
                    train(),
                    "--comm",
-                   "tcp",
+                   "processes",
                    "--ranks",
                    "3"};
     words = words + tiny;
@@ -305,7 +292,7 @@ class EndlessRun {
 
 }  // namespace
 
-TEST_CASE("--comm tcp: a rank that is killed at any time is named, and all end") {
+TEST_CASE("--comm processes: a rank that is killed at any time is named, and all end") {
   const int tries = long_form() ? 20 : 3;
   for (int each = 0; each < tries; ++each) {
     EndlessRun run;
@@ -324,7 +311,8 @@ TEST_CASE("--comm tcp: a rank that is killed at any time is named, and all end")
   }
 }
 
-TEST_CASE("--comm tcp --tolerate 2: two are killed from outside, rank 0 too, and the run goes on") {
+TEST_CASE(
+    "--comm processes --tolerate 2: two are killed from outside, rank 0 too, and the run goes on") {
   Words words =
       Words{train(), "--warmup", "2", "--text", std::string(YOTTA_SOURCE_DIR) + "/README.md"} +
       tiny;
@@ -335,7 +323,7 @@ TEST_CASE("--comm tcp --tolerate 2: two are killed from outside, rank 0 too, and
     const TemporaryFolder folder;
     const std::string json = (folder / "figures.json").string();
     const KilledRun run = run_and_kill(
-        words + Words{"--ranks", "4", "--comm", "tcp", "--tolerate", "2", "--json", json},
+        words + Words{"--ranks", "4", "--comm", "processes", "--tolerate", "2", "--json", json},
         folder.path(), {{15, {0}}, {30 + 3 * each, {1 + each % 3}}});
     CAPTURE(run.printed);
     CHECK(run.ending.well());
@@ -354,7 +342,7 @@ TEST_CASE("--comm tcp --tolerate 2: two are killed from outside, rank 0 too, and
   }
 }
 
-TEST_CASE("--comm tcp: no rank outlives its starter, whenever that is killed, and no file") {
+TEST_CASE("--comm processes: no rank outlives its starter, whenever that is killed, and no file") {
   for (int each = 0; each < (long_form() ? 10 : 2); ++each) {
     EndlessRun run;
     REQUIRE(await_rank(1, run.mark()) > 0);
@@ -368,14 +356,14 @@ TEST_CASE("--comm tcp: no rank outlives its starter, whenever that is killed, an
   }
 }
 
-TEST_CASE("--comm tcp: a rank that is stopped is named after ten seconds, and nothing is lost" *
+TEST_CASE("--comm processes: a rank that is stopped is named, and nothing is lost" *
           doctest::test_suite("long")) {
   EndlessRun run;
   const pid_t victim = await_rank(2, run.mark());
   REQUIRE(victim > 0);
   std::this_thread::sleep_for(std::chrono::seconds(2));
   kill(victim, SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::seconds(13));
+  std::this_thread::sleep_for(std::chrono::seconds(3));
   CHECK(run.is_running());
   kill(victim, SIGCONT);
   std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -383,8 +371,7 @@ TEST_CASE("--comm tcp: a rank that is stopped is named after ten seconds, and no
   kill(victim, SIGKILL);
   const runner::Ending ending = run.end();
   CAPTURE(ending.output);
-  CHECK(count(ending.output, "rank 2 does not answer: its process, ") == 1);
-  CHECK(count(ending.output, "rank 2 answers again") == 1);
+  CHECK(count(ending.output, "rank 2 is stopped: the run goes on when it is continued") == 1);
   CHECK(count(ending.output, "rank 2 was killed: Killed") == 1);
 }
 
@@ -417,38 +404,37 @@ TEST_CASE("without a GPU what asks for one is refused, and says what does withou
   check_refused(Words{train(), "--device", "cuda"} + tiny, "; without the option the CPU computes");
   for (const Words& program :
        {Words{train()} + tiny, Words{lesson_10()}, Words{lesson_13(), "--steps", "2"}})
-    check_refused(program + Words{"--comm", "nccl"}, "; threads, mpi and tcp do without GPUs");
-  check_refused(Words{train(), "--comm", "tcp", "--ranks", "2", "--device", "cuda"} + tiny,
+    check_refused(program + Words{"--comm", "nccl"},
+                  "; threads, processes and mpi do without GPUs");
+  check_refused(Words{train(), "--comm", "processes", "--ranks", "2", "--device", "cuda"} + tiny,
                 "processes with GPUs are NCCL's: --comm nccl");
 }
 
 TEST_CASE("a rank that cannot start says why; all that have the same reason, once") {
   const Words program = Words{train()} + tiny;
-  check_refused(Words{"env", "RANK=5", "WORLD_SIZE=2", "MASTER_ADDR=localhost"} + program,
-                "error: rank 5: RANK is 5, but WORLD_SIZE is 2: ranks are 0 to 1");
-  check_refused(Words{"env", "RANK=1", "WORLD_SIZE=2"} + program,
-                "RANK and WORLD_SIZE=2 are set, but nothing says where rank 0 is");
-  const TemporaryFolder folder;
-  const auto out = [&](int rank) { return (folder / std::to_string(rank)).string(); };
-  const auto script = [&](const std::string& of_all, const std::string& of_one) {
-    std::string words;
-    for (const std::string& word : program) words += " " + word;
-    return fmt::format(
-        "export WORLD_SIZE=2 YOTTA_RENDEZVOUS_FILE={}; RANK=1{} --comm tcp {} {} >{} 2>&1 & "
-        "RANK=0{} --comm tcp {} >{} 2>&1; wait",
-        (folder / "place").string(), words, of_all, of_one, out(1), words, of_all, out(0));
+  check_refused(Words{"env", "RANK=5", "WORLD_SIZE=2"} + program,
+                "RANK is 5, but WORLD_SIZE is 2: ranks are 0 to 1");
+  // Two ranks of one starter, of which one, or both, have these options too.
+  std::string words;
+  for (const std::string& word : program) words += word + " ";
+  const auto said = [&](const std::string& of_zero, const std::string& of_one) {
+    LaunchResult result;
+    const std::string text = stderr_of([&] {
+      result = run_processes(
+          2, {"/bin/sh", "-c",
+              fmt::format("test $RANK = 0 && exec {0} --comm processes {1}; exec {0} --comm "
+                          "processes {2}",
+                          words, of_zero, of_one)});
+    });
+    CHECK(result.status != 0);
+    return text + result.text;
   };
   const std::string why = "/no/such/text: there is no such file";
-  runner::run_limited({"sh", "-c", script("", "--text /no/such/text")}, longest_wait);
-  CHECK(contains(read_file(out(1)), "error: rank 1: " + why));
-  CHECK(contains(read_file(out(0)), "process 1 has ended: " + why));
-  std::filesystem::remove(folder / "place");
+  CHECK(contains(said("", "--text /no/such/text"), why));
   for (const std::string wrong : {"--text /no/such/text", "--lr x", "--load /no/such/folder"}) {
-    runner::run_limited({"sh", "-c", script(wrong, "")}, longest_wait);
-    const std::string both = read_file(out(0)) + read_file(out(1));
+    const std::string both = said(wrong, wrong);
     CAPTURE(both);
-    CHECK(count(both, "error: ") == 1);
-    std::filesystem::remove(folder / "place");
+    CHECK(count(both, wrong == "--lr x" ? "--lr" : "/no/such/") == 1);
   }
   if (mpirun().empty()) return;
   check_refused(under_mpirun(3, program + Words{"--load", "/no/such/folder"}),
@@ -540,12 +526,12 @@ TEST_CASE("without MPI: what to install, and what happens instead") {
   choose("auto", &ranks);
   CHECK(ranks == 4);
   CHECK(contains(choose("mpi"), "apt-get install libopenmpi-dev openmpi-bin"));
-  CHECK(contains(choose("nccl"), "threads, mpi and tcp do without GPUs"));
+  CHECK(contains(choose("nccl"), "threads, processes and mpi do without GPUs"));
   setenv("PMI_RANK", "0", 1);
   setenv("PMI_SIZE", "2", 1);
   CHECK(contains(choose("auto"), "this program was built without MPI"));
   CHECK(contains(choose("threads"), "mpirun has started this program 2 times"));
-  CHECK(contains(choose("tcp"), "mpirun says who is who, but not where rank 0 is"));
+  CHECK(contains(choose("processes"), "with --comm processes start it once, without mpirun"));
   unsetenv("PMI_RANK");
   unsetenv("PMI_SIZE");
 }

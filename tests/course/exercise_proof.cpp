@@ -13,6 +13,7 @@
 #include <set>
 
 #include "runner/grade.hpp"
+#include "runner/lesson_text.hpp"
 #include "support/from_ctest.hpp"
 #include "support/not_run.hpp"
 
@@ -107,6 +108,36 @@ std::string without_remark(const std::string& line) {
   return line.substr(0, end + 1);
 }
 
+// What a line computes: what stands behind `=` or `return`, else the line; without blanks, casts.
+std::string expression_of(const std::string& line) {
+  static const std::regex value("(?:return|[^=<>!]=) (.*)"), cast("static_cast<[^()]*>");
+  std::smatch found;
+  std::string text = std::regex_search(line, found, value) ? found[1].str() : line;
+  text = std::regex_replace(text, cast, "");
+  std::erase_if(text, [](char c) { return c == ' ' || c == ';'; });
+  return text;
+}
+
+// Each line with the one before it, which is empty for the first; without blanks around them.
+using LinePair = std::pair<std::string, std::string>;
+std::set<LinePair> followers_in(const Lines& lines) {
+  std::set<LinePair> followers;
+  std::string before;
+  for (const std::string& line : lines) {
+    followers.insert({before, trimmed(line)});
+    before = trimmed(line);
+  }
+  return followers;
+}
+void expect_no_pair(const std::string& task, const Lines& code,
+                    const std::set<LinePair>& followers) {
+  for (size_t i = 0; i + 1 < code.size(); ++i) {
+    const bool telling = code[i].size() > 4 && code[i + 1].size() > 4;
+    CHECK_MESSAGE((!telling || followers.count({code[i], code[i + 1]}) == 0),
+                  fmt::format("{}: '{}', '{}'", task, code[i], code[i + 1]));
+  }
+}
+
 // The commands of a text: "./yotta check 10 --hint".
 std::vector<std::string> commands_in(const std::string& text) {
   std::vector<std::string> commands;
@@ -123,10 +154,6 @@ bool contains(const std::string& text, const std::string& what) {
 // The tasks whose parts a wrong solution replaces; none: it is wrong outside of the parts.
 std::vector<std::string> tasks_of_mistake(const Wrong& wrong) {
   return marked_parts(read_text(fmt::format("{}/wrong/{}.inc", the_exercise().folder, wrong.name)));
-}
-
-bool has(const std::vector<std::string>& all, const std::string& one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
 // Is one of these the task itself, or one that it needs?
@@ -311,20 +338,41 @@ TEST_CASE("hints go in steps: the first of a task holds no line of its solution"
 }
 
 TEST_CASE("the starter holds no two lines of the solution that follow each other") {
-  std::set<std::pair<std::string, std::string>> followers;
-  std::string before;
-  for (const std::string& line : lines_of(starter_of(the_exercise()))) {
-    const size_t begin = line.find_first_not_of(' ');
-    const std::string text = begin == std::string::npos ? "" : line.substr(begin);
-    followers.insert({before, text});
-    before = text;
-  }
+  const std::set<LinePair> followers = followers_in(lines_of(starter_of(the_exercise())));
   CHECK(followers.size() > the_exercise().tasks.size());
   for (const auto& [task, code] : code_by_task())
-    for (size_t i = 0; i + 1 < code.size() && the_exercise().mend.count(task) == 0; ++i) {
-      const bool telling = code[i].size() > 4 && code[i + 1].size() > 4;
-      CHECK_MESSAGE((!telling || followers.count({code[i], code[i + 1]}) == 0),
-                    fmt::format("{}: '{}', '{}'", task, code[i], code[i + 1]));
+    if (the_exercise().mend.count(task) == 0) expect_no_pair(task, code, followers);
+}
+
+TEST_CASE("the lesson quotes no two lines of a solution that follow each other, and no long one") {
+  CHECK_FALSE(code_by_task().empty());
+  const std::string readme =
+      fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, the_exercise().id);
+  if (!std::filesystem::exists(readme)) return;  // debugging has no lesson of its own
+  for (const Quote& quote : find_header_quotes(read_text(readme))) {
+    const std::set<LinePair> followers = followers_in(quote.lines);
+    for (const auto& [task, code] : code_by_task()) {
+      expect_no_pair(task, code, followers);
+      for (const std::string& line : code)
+        for (const auto& [before, quoted] : followers)
+          CHECK_MESSAGE((line.size() < 40 || without_remark(quoted) != without_remark(line)),
+                        fmt::format("{}: '{}'", task, line));
+    }
+  }
+}
+
+TEST_CASE("the lesson says no expression of a solution, in code or in words") {
+  CHECK(expression_of("  const auto x = static_cast<double>(a) / b;") == "(a)/b");
+  const std::string readme =
+      fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, the_exercise().id);
+  if (!std::filesystem::exists(readme)) return;  // debugging has no lesson of its own
+  std::string text = std::regex_replace(read_text(readme), std::regex("static_cast<[^()\n]*>"), "");
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  for (const auto& [task, code] : code_by_task())
+    for (const std::string& line : code) {
+      const std::string expression = expression_of(without_remark(line));
+      CHECK_MESSAGE((expression.size() < 20 || !contains(text, expression)),
+                    fmt::format("{}: the lesson says '{}'", task, expression));
     }
 }
 

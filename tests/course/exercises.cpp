@@ -8,10 +8,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <regex>
 #include <set>
 #include <stdexcept>
 
 #include "runner/compile_errors.hpp"
+#include "runner/cpp_tokens.hpp"
 #include "runner/grade.hpp"
 #include "runner/mutants.hpp"
 #include "runner/page_functions.hpp"
@@ -398,6 +401,76 @@ TEST_CASE("Ctrl-C ends what is being graded, and then us") {
   CHECK(WTERMSIG(status) == SIGINT);
   const pid_t graded = std::stoi(read_text(number));
   CHECK(comes([&] { return kill(graded, 0) != 0; }));
+}
+
+namespace {
+
+// Names of functions in a text: words with an underscore, and words before a round bracket.
+std::set<std::string> functions_named(const std::string& text) {
+  static const std::regex name(R"((^|[^\w.:/])([a-z]\w*_\w*[a-z0-9]|[a-z]\w+(?=\()))");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at)
+    names.insert((*at)[2]);
+  return names;
+}
+
+// What stands in quotation marks, and in backticks.
+std::string literals_of(const std::string& code) {
+  std::string all;
+  for (const CppToken& token : cpp_tokens(code))
+    if (token.kind == CppToken::Kind::literal)
+      all += token.text.substr(1, token.text.size() - 2);
+    else
+      all += "\n";
+  return std::regex_replace(all, std::regex(R"(\\n)"), " ");
+}
+std::string code_of(const std::string& markdown) {
+  static const std::regex code("```[^`]*```|`[^`]+`");
+  std::string all;
+  for (std::sregex_iterator at(markdown.begin(), markdown.end(), code), end; at != end; ++at)
+    all += at->str() + "\n";
+  return all;
+}
+
+void add_words(const std::string& text, std::set<std::string>& words) {
+  static const std::regex word(R"(\w+)");
+  for (std::sregex_iterator at(text.begin(), text.end(), word), end; at != end; ++at)
+    words.insert(at->str());
+}
+
+// The words of an exercise's page and statement, of the headers that the page includes, of those of
+// core/ that these include, and of tensors where it has them.
+std::set<std::string> words_shown(const Exercise& exercise) {
+  static const std::regex include("#include \"yotta/([^\"]+)\"");
+  const std::string library = YOTTA_SOURCE_DIR "/include/yotta/";
+  std::set<std::string> words, seen;
+  const std::function<void(const std::string&, bool)> add = [&](const std::string& text, bool all) {
+    add_words(text, words);
+    for (std::sregex_iterator at(text.begin(), text.end(), include), end; at != end; ++at)
+      if (const std::string path = (*at)[1]; all || path.starts_with("core/"))
+        if (seen.insert(path).second) add(read_text(library + path), false);
+  };
+  add(exercise.page_text(), true);
+  if (words.count("Tensor") > 0) add_words(read_text(library + "core/tensor.hpp"), words);
+  add_words(read_text(exercise.folder + "/README.md"), words);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("every function that hints and advice name stands in what the exercise shows") {
+  const std::string deadlocks =
+      literals_of(read_text(YOTTA_SOURCE_DIR "/include/yotta/comm/waiting/deadlock.hpp"));
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const Exercise exercise = read_exercise(YOTTA_SOURCE_DIR, id);
+    std::string said = code_of(read_text(exercise.folder + "/hints.md")) +
+                       literals_of(read_text(exercise.folder + "/tests.cpp"));
+    if (id == "10_collectives") said += deadlocks;  // its page has the least to communicate with
+    const std::set<std::string> shown = words_shown(exercise);
+    for (const std::string& name : functions_named(said))
+      CHECK_MESSAGE((shown.count(name) > 0 || name == "ends_with" || name == "root"),
+                    fmt::format("{}: {}", id, name));
+  }
 }
 
 TEST_CASE("messages do not speak of files that no student has opened") {

@@ -5,16 +5,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "course/faulty_runs.hpp"
 #include "course/killed_run.hpp"
-#include "course/shared/surviving.hpp"
-#include "course/shared/training.hpp"
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
-#include "support/temporary_folder.hpp"
-#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/safetensors.hpp"
@@ -24,55 +21,16 @@ using namespace yotta_test;
 
 namespace {
 
-constexpr int64_t steps = 8;
-
-// Runs of a tiny model, in a folder of their own.
-class Runs {
- public:
-  Runs() {
-    std::string words;
-    for (int i = 0; i < 100; ++i) words += fmt::format("the {}th word of a text for a test, ", i);
-    write_file(text(), words);
-  }
-  TrainingPlan plan(const std::string& layout) const {
-    TrainingPlan plan;
-    plan.model = gpt2_config(2, 8, 2, 8, 256);
-    plan.layout = parse_mesh(layout);
-    plan.ranks = static_cast<int>(plan.layout->ranks());
-    plan.steps = steps;
-    plan.batch = 8;
-    plan.warmup = 2;
-    plan.text = text();
-    plan.measure_seconds = 0;
-    return plan;
-  }
-  // The same with faults.
-  TrainingPlan plan(const std::string& layout, Recovery recovery,
-                    const std::vector<Fault>& faults) const {
-    TrainingPlan faulty = plan(layout);
-    std::string list;
-    for (const Fault& each : faults)
-      list +=
-          fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
-                      list.empty() ? "" : ", ", each.rank, each.step, name(each.phase), each.back);
-    const std::string file = (folder_ / "faults.json").string();
-    write_file(file, fmt::format(R"({{"faults": [{}]}})", list));
-    faulty.tolerance.emplace();
-    faulty.tolerance->recovery = recovery;
-    faulty.tolerance->missing = layout_of(faulty).dp_replicate - 1;
-    faulty.tolerance->faults = file;
-    return faulty;
-  }
-  std::filesystem::path folder() const { return folder_.path(); }
-
- private:
-  std::string text() const { return (folder_ / "text.txt").string(); }
-  TemporaryFolder folder_;
-};
-
-TrainingFigures trained(const TrainingPlan& plan) {
-  return run_training(plan, [](const StepFigures&) {});
+TrainingPlan tiny_model() {
+  TrainingPlan plan;
+  plan.model = gpt2_config(2, 8, 2, 8, 256);
+  plan.batch = 8;
+  return plan;
 }
+class TinyRuns : public Runs {
+ public:
+  TinyRuns() : Runs(tiny_model(), "the {1}th word of a text for a test, ") {}
+};
 
 std::string describe(const std::vector<Fault>& faults) {
   std::string text;
@@ -93,7 +51,7 @@ double difference(const TrainingFigures& some, const TrainingFigures& others) {
 }  // namespace
 
 TEST_CASE("killed at 200 random points, a run ends with the losses of the run without faults") {
-  const Runs runs;
+  const TinyRuns runs;
   struct Setting {
     const char* layout;
     Recovery recovery;
@@ -147,7 +105,7 @@ TEST_CASE("killed at 200 random points, a run ends with the losses of the run wi
 }
 
 TEST_CASE("a run whose ranks all die goes on from peers, from the disk, or begins again") {
-  const Runs runs;
+  const TinyRuns runs;
   const TrainingFigures without = trained(runs.plan("pp=2,tp=2"));
   const std::vector<Fault> all = {{0, 5, FaultPhase::forward, 0},
                                   {1, 5, FaultPhase::forward, 0},
@@ -170,7 +128,7 @@ TEST_CASE("a run whose ranks all die goes on from peers, from the disk, or begin
 }
 
 TEST_CASE("two of eight ranks die at once, and --tolerate 2 goes on; with three dead all wait") {
-  const Runs runs;
+  const TinyRuns runs;
   const TrainingFigures without = trained(runs.plan("dp=8"));
   for (const Recovery recovery : {Recovery::replay, Recovery::drop, Recovery::restart})
     for (const int third : {-1, 7}) {
@@ -194,7 +152,7 @@ TEST_CASE("two of eight ranks die at once, and --tolerate 2 goes on; with three 
 }
 
 TEST_CASE("drop: no weight is further from the run without faults than AdamW can move it") {
-  const Runs runs;
+  const TinyRuns runs;
   const auto weights = [&](TrainingPlan plan, const char* name) {
     plan.save = (runs.folder() / name).string();
     const TrainingFigures figures = trained(plan);
@@ -220,7 +178,7 @@ TEST_CASE("drop: no weight is further from the run without faults than AdamW can
 }
 
 TEST_CASE("what a rank has sent is counted since it joined, over all epochs; who died is known") {
-  const Runs runs;
+  const TinyRuns runs;
   const TrainingFigures without = trained(runs.plan("dp=4"));
   const TrainingFigures with =
       trained(runs.plan("dp=4", Recovery::replay, {{3, 6, FaultPhase::backward, 0}}));
@@ -233,7 +191,7 @@ TEST_CASE("what a rank has sent is counted since it joined, over all epochs; who
 }
 
 TEST_CASE("a job that is started again goes on from its own snapshots, and from no other's") {
-  const Runs runs;
+  const TinyRuns runs;
   const TrainingFigures without = trained(runs.plan("fsdp=2,dp=2"));
   TrainingPlan plan = runs.plan("fsdp=2,dp=2", Recovery::restart, {});
   plan.tolerance->snapshots = (runs.folder() / "snapshots").string();
@@ -249,7 +207,7 @@ TEST_CASE("a job that is started again goes on from its own snapshots, and from 
 }
 
 TEST_CASE("a run goes on from the checkpoint that it was resumed from, and saves one") {
-  const Runs runs;
+  const TinyRuns runs;
   const TrainingFigures without = trained(runs.plan("dp=2"));
   const std::string first = (runs.folder() / "first").string(), second = first + "_2";
   TrainingPlan plan = runs.plan("dp=2");
@@ -270,10 +228,7 @@ TEST_CASE("a run goes on from the checkpoint that it was resumed from, and saves
 }
 
 TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads without faults") {
-#ifndef YOTTA_HAVE_ZMQ
-  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
-#endif
-  const Runs runs;
+  const TinyRuns runs;
   const TrainingFigures without = trained(runs.plan("dp=2,tp=2"));
   const Fault two[] = {{0, 3, FaultPhase::collective, 1}, {3, 5, FaultPhase::optimizer, 0}};
   const std::string json = (runs.folder() / "figures.json").string();
@@ -285,7 +240,7 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
               : random_faults(static_cast<uint64_t>(i), 2, 4, 0, steps - 1).faults;
     CAPTURE(describe(faults));
     const TrainingPlan plan = runs.plan("dp=2,tp=2", recovery, faults);
-    std::vector<std::string> words = {from_ctest("YOTTA_TRAIN"), "--comm", "tcp"};
+    std::vector<std::string> words = {from_ctest("YOTTA_TRAIN"), "--comm", "processes"};
     for (const auto& [option, value] : std::initializer_list<std::pair<const char*, std::string>>{
              {"--layout", "dp=2,tp=2"},
              {"--layers", "2"},
@@ -327,10 +282,7 @@ TEST_CASE("processes that kill themselves with SIGKILL: the losses of threads wi
 TEST_CASE(
     "eight processes, of which any two are killed from outside, with kill -9, again and again" *
     doctest::test_suite("long")) {
-#ifndef YOTTA_HAVE_ZMQ
-  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
-#endif
-  const Runs runs;
+  const TinyRuns runs;
   constexpr int64_t many = 400;
   const std::string text = runs.plan("dp=8").text;
   const auto run = [&](Recovery recovery, const std::vector<Killing>& killings) {
@@ -338,7 +290,7 @@ TEST_CASE(
     const std::string json = (folder / "figures.json").string();
     std::vector<std::string> words = {from_ctest("YOTTA_TRAIN")};
     for (const auto& [option, value] : std::initializer_list<std::pair<const char*, std::string>>{
-             {"--comm", "tcp"},
+             {"--comm", "processes"},
              {"--ranks", "8"},
              {"--tolerate", "2"},
              {"--layers", "2"},
@@ -405,7 +357,7 @@ TEST_CASE("the last lines number the epochs, those that ended at once too") {
 }
 
 TEST_CASE("what cannot go on is refused, with what can") {
-  const Runs runs;
+  const TinyRuns runs;
   const auto refusal = [&](const std::string& layout, Recovery recovery, auto change) {
     TrainingPlan plan = runs.plan(layout, recovery, {});
     change(plan);

@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "course/shared/graded.hpp"
+#include "course/cases/graded.hpp"
 #include "quick_exercise.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
@@ -22,6 +22,7 @@
 #include "runner/handout_header.hpp"
 #include "runner/hidden_cases.hpp"
 #include "runner/similarity.hpp"
+#include "runner/student_folder.hpp"
 #include "runner/submissions.hpp"
 #include "runner/variant.hpp"
 #include "support/longest_wait.hpp"
@@ -307,6 +308,18 @@ TEST_CASE("a tree for students has no answers, and its own check gives no points
   const Ending other = run_limited({"env", "CXX=clang++-19", out + "/yotta", "check", "10"}, 600);
   if (fs::exists("/usr/bin/clang++-19"))
     CHECK_MESSAGE(contains(other.output, "programs of both would crash"), other.output);
+  // 10.3 calls 10.1. Here it is judged with the library's; the tree for students has none.
+  const std::string file = folder / "mine.hpp";
+  write_text(file,
+             variant_of(read_exercise(YOTTA_SOURCE_DIR, "10_collectives"), "wrong_start_chunk"));
+  run_limited({out + "/yotta", "check", "10", "--file", file, "--json", file + ".json"}, 600);
+  const auto theirs = nlohmann::json::parse(read_text(file + ".json")).at("tasks");
+  CHECK(theirs[2].at("points") == 0);
+  CHECK(theirs[2].at("not_apart") == true);
+  runner_verb(fmt::format("check 10 --file '{0}' --json '{0}.json'", file), 600);
+  const auto ours = nlohmann::json::parse(read_text(file + ".json")).at("tasks");
+  CHECK(ours[2].at("points") == ours[2].at("of"));
+  CHECK(ours[2].at("judged_with") == std::vector<std::string>{"10.1"});
   CHECK(contains(ending.output,
                  "03.1, 03.2, 03.3, 03.4, 03.5 in include/yotta/device/matmul_register_tiles.hpp"));
   CHECK_FALSE(fs::exists(out + "/.git"));
@@ -563,6 +576,25 @@ TEST_CASE("of a damaged archive nothing is taken, since a part would be graded a
     CHECK((entry.is_directory() || entry.path().filename() == "NOT_TAKEN.txt"));
 }
 
+TEST_CASE("whose a file is does not depend on its endings, nor which exercise on its encoding") {
+  const TemporaryFolder folder;
+  const std::string at = folder.path(), text = yotta_test::solution("library");
+  write_text(at + "/in/anna.tar.xz", "no archive");
+  write_text(at + "/in/cut.tar.gz", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10));
+  write_text(at + "/in/cleo.hpp.txt", text);
+  std::string wide = "\xff\xfe";
+  for (const char c : text) wide += std::string{c, '\0'};
+  write_text(at + "/in/fritz.hpp", wide);
+  const Ending ending = runner_verb(fmt::format("collect '{0}/in' --out '{0}/class'", at));
+  CHECK_MESSAGE(!contains(ending.output, "it is damaged: \n"), ending.output);
+  for (const char* const student : {"anna", "cut", "cleo", "fritz"})
+    CHECK_MESSAGE(fs::is_directory(at + "/class/" + student), student);
+  const std::vector<Exercise> exercises = {yotta_test::quick_exercise()};
+  for (const char* const student : {"cleo", "fritz"})
+    CHECK_MESSAGE(look_into(at + "/class/" + student, exercises).of(exercises[0]).size() == 1,
+                  student);
+}
+
 TEST_CASE("zips are taken in, and what platforms add to names is left out") {
   const TemporaryFolder folder;
   const std::string at = folder.path(), file = yotta_test::quick_exercise().file_name();
@@ -809,7 +841,7 @@ TEST_CASE("a class is graded with cases that it has not seen, and by a key" *
   write_text(at + "/class/ann/10_collectives/" + ring.file_name(), variant_of(ring, "library"));
   write_text(
       at + "/hidden/10_collectives/tests.cpp",
-      "#include \"course/shared/graded.hpp\"\n#include \"interface.hpp\"\n\n"
+      "#include \"course/cases/graded.hpp\"\n#include \"interface.hpp\"\n\n"
       "TEST_CASE(\"10.4: hidden\") {\n"
       "  exercise::expect(exercise::solution.ring_bytes_sent(1, 0, 7, 8) == 0, \"one rank\");"
       "\n}\n");

@@ -260,10 +260,11 @@ TEST_CASE("a file that was handed in without its folder counts, and what else is
   write_text(fmt::format("{}/c/ring (1).hpp", class_.folder()), "int x;\n");
   fs::create_directories(class_.folder() + "/d");
   fs::create_symlink("../a/" + name, fmt::format("{}/d/{}", class_.folder(), name));
+  write_text(class_.folder() + "/f/NOT_TAKEN.txt", "f.rar cannot be unpacked here\n");
   write_text(class_.folder() + "/.elsewhere/secret.txt", "x");
   fs::create_symlink(".elsewhere", class_.folder() + "/e");
   const auto all = find_submissions(class_.folder(), {quick_exercise()});
-  REQUIRE(all.size() == 5);
+  REQUIRE(all.size() == 6);
   CHECK(all[0].text == "int mine;\n");
   CHECK(all[1].text == "int mine;\n");
   CHECK(all[2].handed == Handed::unrecognised);
@@ -272,6 +273,8 @@ TEST_CASE("a file that was handed in without its folder counts, and what else is
   CHECK(all[3].handed == Handed::refused);
   CHECK(all[4].handed == Handed::refused);
   CHECK_FALSE(contains(all[4].why, "secret"));
+  CHECK(all[5].handed == Handed::unrecognised);
+  CHECK(all[5].why == "f.rar cannot be unpacked here");
 }
 
 TEST_CASE("a file in another place or of another name is graded, and which one is said") {

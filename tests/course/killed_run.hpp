@@ -1,7 +1,8 @@
-// `train --comm tcp` whose ranks are killed from outside, with kill -9, when it has printed a step.
+// `train --comm processes` whose ranks are killed from outside, with kill -9, when it has printed a
+// step.
 //
-//     const KilledRun run = run_and_kill({train, "--comm", "tcp", ...}, folder, {{15, {0, 3}}, {40,
-//     {1}}});
+//     const KilledRun run = run_and_kill({train, "--comm", "processes", ...}, folder,
+//                                        {{15, {0, 3}}, {40, {1}}});
 //     run.killed[0]    the step that was printed when ranks 0 and 3 were killed: 15 or a little
 //                      more
 #pragma once
@@ -19,7 +20,6 @@
 
 #include "runner/process.hpp"
 #include "support/longest_wait.hpp"
-#include "yotta/comm/tcp/tcp_epochs.hpp"
 #include "yotta/core/system/files.hpp"
 
 namespace yotta_test {
@@ -47,20 +47,28 @@ inline int64_t last_step(const std::string& printed) {
     step = std::atol((*at)[1].str().c_str());
   return step;
 }
-// The processes of the job in this folder, by place.
-inline std::vector<std::pair<int, pid_t>> members(const std::filesystem::path& folder) {
+// The processes below this one that have this mark in their environment, by place. Those that end
+// meanwhile are left out.
+inline std::vector<std::pair<int, pid_t>> members(const std::string& mark) {
   std::vector<std::pair<int, pid_t>> all;
-  for (const auto& each : std::filesystem::directory_iterator(folder)) {
-    const std::string text = text_of(yotta::job_file(each.path().string()));
-    if (text.empty()) continue;
-    for (const yotta::JobMember& member : yotta::parse_job(text).members)
-      all.emplace_back(member.place, member.process);
+  for (const auto& each : std::filesystem::directory_iterator("/proc")) {
+    const std::string number = each.path().filename();
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
+    std::ifstream environment(each.path() / "environ");
+    bool is_marked = false, is_member = false;
+    int place = -1;
+    for (std::string variable; std::getline(environment, variable, '\0');) {
+      is_marked = is_marked || variable == mark;
+      is_member = is_member || variable.starts_with("YOTTA_JOB_MEMBERS=");
+      if (variable.starts_with("RANK=")) place = std::atoi(variable.c_str() + 5);
+    }
+    if (is_marked && is_member) all.emplace_back(place, std::atoi(number.c_str()));
   }
   return all;
 }
 }  // namespace killed_run
 
-// `folder` is empty, or holds files alone; the job's own folder is made in it.
+// In `folder` it leaves what is printed, and nothing else.
 inline KilledRun run_and_kill(const std::vector<std::string>& train,
                               const std::filesystem::path& folder,
                               const std::vector<Killing>& plan) {
@@ -81,7 +89,7 @@ inline KilledRun run_and_kill(const std::vector<std::string>& train,
     if (next == plan.size()) return "";
     const int64_t step = killed_run::last_step(killed_run::text_of(log));
     if (step < plan[next].step) return "";
-    const auto members = killed_run::members(folder);
+    const auto members = killed_run::members("TMPDIR=" + folder.string());
     for (const auto& [place, process] : members)
       for (const int rank : plan[next].ranks)
         if (place == rank) kill(process, SIGKILL);

@@ -1,6 +1,7 @@
-// The pictures of layers: masks as tiles (lesson 08), a block, online softmax and rope (12), two
-// ranks with f and g (20), ring attention (23), Ulysses (24), experts (25). The files are what the
-// programs draw; what they say is what the layers hold, keep and send; and they can be read.
+// The pictures of layers: what to keep of one for backward (lesson 05), masks as tiles (08), a
+// block, online softmax and rope (12), two ranks with f and g (20), ring attention (23), Ulysses
+// (24), experts (25). The files are what the programs draw; what they say is what the layers hold,
+// keep and send; and they can be read.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -11,19 +12,20 @@
 #include <regex>
 #include <set>
 
-#include "course/shared/async_tp_picture.hpp"
-#include "course/shared/attention_picture.hpp"
-#include "course/shared/block_picture.hpp"
-#include "course/shared/capacity_loss_picture.hpp"
-#include "course/shared/console.hpp"
-#include "course/shared/expert_parallel_picture.hpp"
-#include "course/shared/flash_picture.hpp"
-#include "course/shared/mask_picture.hpp"
-#include "course/shared/mesh_picture.hpp"
-#include "course/shared/ring_picture.hpp"
-#include "course/shared/sequence_parallel_picture.hpp"
-#include "course/shared/tensor_parallel_picture.hpp"
-#include "course/shared/ulysses_picture.hpp"
+#include "course/options/console.hpp"
+#include "course/pictures/async_tp_picture.hpp"
+#include "course/pictures/attention_picture.hpp"
+#include "course/pictures/block_picture.hpp"
+#include "course/pictures/capacity_loss_picture.hpp"
+#include "course/pictures/cut_picture.hpp"
+#include "course/pictures/expert_parallel_picture.hpp"
+#include "course/pictures/flash_picture.hpp"
+#include "course/pictures/mask_picture.hpp"
+#include "course/pictures/mesh_picture.hpp"
+#include "course/pictures/ring_picture.hpp"
+#include "course/pictures/sequence_parallel_picture.hpp"
+#include "course/pictures/tensor_parallel_picture.hpp"
+#include "course/pictures/ulysses_picture.hpp"
 #include "runner/exercise.hpp"
 #include "yotta/parallel/ring_attention.hpp"
 
@@ -68,6 +70,11 @@ void check_readable(const std::string& svg) {
   CHECK_FALSE(holds(svg, "nan"));
 }
 
+std::string minimum_cut() {
+  const Joint joint = block_end_joint(64, 512);
+  return cut_svg(joint, keep_least(joint));
+}
+
 }  // namespace
 
 TEST_CASE("the files are what is drawn, and can be read") {
@@ -76,7 +83,8 @@ TEST_CASE("the files are what is drawn, and can be read") {
     std::string (*draw)();
   };
   for (const auto& [lesson, file, draw] :
-       {Picture{"07_flash_attention", "flash_attention.svg", flash_attention_svg},
+       {Picture{"05_fusion", "minimum_cut.svg", minimum_cut},
+        Picture{"07_flash_attention", "flash_attention.svg", flash_attention_svg},
         Picture{"07_flash_attention", "flash_bytes.svg",
                 [] { return flash_bytes_svg(traffic_by_formula()); }},
         Picture{"08_flex_attention", "mask_tiles.svg", mask_tiles_svg},

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <stdexcept>
+#include <thread>
 
+#include "course/lesson/lesson.hpp"
 #include "runner/exercise.hpp"
 #include "runner/lesson_answers.hpp"
 #include "runner/lesson_letters.hpp"
 #include "runner/lesson_text.hpp"
+#include "support/stderr_text.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace runner;
@@ -28,6 +31,23 @@ std::string replaced(std::string where, const std::string& what, const std::stri
 }
 }  // namespace
 
+TEST_CASE("at a terminal a lesson says that it computes, elsewhere nothing; nor while it asks") {
+  const auto stderr_at = [](const char* terminals, const std::string& shown) {
+    setenv("YOTTA_TERMINALS", terminals, 1);
+    const std::string said = yotta_test::stderr_of([&] {
+      yotta::Lesson lesson;
+      lesson.show(shown);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      lesson.show("");
+    });
+    unsetenv("YOTTA_TERMINALS");
+    return said;
+  };
+  CHECK(stderr_at("12", "\n").starts_with("\r\033[Kcomputing: what comes next (1 s)"));
+  CHECK(stderr_at("12", "your prediction: ").empty());
+  CHECK(stderr_at("1", "\n").empty());
+}
+
 TEST_CASE("quotes are found with their names and places") {
   const auto quotes = find_quotes(text);
   REQUIRE(quotes.size() == 2);
@@ -40,7 +60,8 @@ TEST_CASE("quotes are found with their names and places") {
   CHECK_THROWS_AS(find_quotes("```output a\nx\n```\n```output a\ny\n```\n"), std::runtime_error);
 }
 
-TEST_CASE("counts are compared exactly, losses to three digits, times not at all") {
+TEST_CASE(
+    "counts are compared exactly, losses and times to three digits, measured times not at all") {
   CHECK(same_line("sent 6000  bytes", "  sent 6000 bytes"));
   CHECK_FALSE(same_line("sent 6000 bytes", "sent 6001 bytes"));
   CHECK_FALSE(same_line("sent 6000 bytes", "sent 6000 Bytes"));
@@ -50,9 +71,16 @@ TEST_CASE("counts are compared exactly, losses to three digits, times not at all
   CHECK_FALSE(same_line("loss 2.345", "loss nan"));
   CHECK_FALSE(same_line("loss 2.5", "loss 2"));
   CHECK(same_line("1.5e-3 off", "1.5004e-3 off"));
-  CHECK(same_line("took 1.5 ms, 12 tokens/s", "took 9.5 ms, 99 tokens/s"));
-  CHECK(same_line("in 3 s", "in 4 s"));
-  CHECK_FALSE(same_line("after 3 steps", "after 4 steps"));
+  CHECK(same_line("took 1.5 ms", "took 1.501 ms"));
+  for (const auto& [quoted, printed] :
+       {std::pair("took 1.5 ms, 12 tokens/s", "took 9.5 ms, 12 tokens/s"),
+        {"took 1.5 ms, 12 tokens/s", "took 1.5 ms, 99 tokens/s"},
+        {"in 3 s", "in 4 s"},
+        {"... in 3 s", "it ran in 4 s"}}) {
+    CHECK_FALSE(same_line(quoted, printed));
+    CHECK(same_line(quoted, printed, /*measured=*/true));
+  }
+  CHECK_FALSE(same_line("after 3 steps", "after 4 steps", /*measured=*/true));
   CHECK(same_line("... 0 waits for 1", "lesson.cpp:12: deadlock: rank 0 waits for 1"));
   CHECK_FALSE(same_line("... 0 waits for 1", "rank 0 waits for 1 or 2"));
   CHECK_FALSE(same_line("3 min ago", "3 max ago"));
@@ -163,6 +191,24 @@ TEST_CASE("a quote names the options of its run") {
   CHECK(other_programs("```output f one_screen\nx\n```\n").empty());
 }
 
+TEST_CASE("only a quote that says so may differ in its times") {
+  const std::string virtual_time = "```output a\nrank 0: 5 ms\n```\n",
+                    real = replaced(virtual_time, "output a", "output a measured");
+  CHECK(compare_quotes(virtual_time, "rank 0: 5 ms\n").empty());
+  REQUIRE(compare_quotes(virtual_time, "rank 0: 6 ms\n").size() == 1);
+  CHECK(compare_quotes(real, "rank 0: 6 ms\n").empty());
+  CHECK(compare_quotes(real, "rank 1: 6 ms\n").size() == 1);
+  CHECK(refresh_quotes(virtual_time, "rank 0: 6 ms\n").find("rank 0: 6 ms\n") != std::string::npos);
+  CHECK(refresh_quotes(real, "rank 0: 6 ms\n") == real);
+
+  const auto quotes = find_quotes(
+      "```output a measured --ranks  8\nx\n```\n```output b measured\nx\n```\n"
+      "```output c measured_runs\nx\n```\n");
+  CHECK((quotes[0].measured && quotes[0].options == "--ranks  8"));
+  CHECK((quotes[1].measured && quotes[1].options.empty()));
+  CHECK((!quotes[2].measured && quotes[2].options == "measured_runs"));
+}
+
 TEST_CASE("a quote is compared with the run that has its options, and with no other") {
   CHECK(compare_quotes(with_options, "one 1\n").empty());
   CHECK(compare_quotes(with_options, "ranks 8\nsent 14\n", "--ranks 8").empty());
@@ -231,10 +277,22 @@ TEST_CASE("a text that folds one answer folds all, in the form that Markdown ren
   CHECK(complains(replaced(answered, opening + "So.", "<details>\n\nSo."), "begins with the line"));
 }
 
+TEST_CASE("a folded aside has words of its own, and answers nothing") {
+  const std::string aside = "<details><summary>Why</summary>\n\nBecause.\n\n</details>\n\n";
+  CHECK(compare_answers(replaced(answered, "## Try", aside + "## Try")).empty());
+  CHECK(compare_answers(replaced(answered, "2. Do more.", aside + "2. Do more.")).empty());
+  CHECK(complains(replaced(answered, "<details><summary>Answer", "<details><summary>Why"),
+                  "no folded answer above this line for: 1. Do it."));
+  CHECK(complains(replaced(answered, "## Try", replaced(aside, "Why", "") + "## Try"),
+                  "begins with the line"));
+  CHECK(complains(replaced(answered, "## Try", replaced(aside, "\n\nBec", "\nBec") + "## Try"),
+                  "leave the lines above and below"));
+}
+
 namespace {
-// Lesson 00's text, as far as letters go, and a page that is right.
-const std::string start =
-    "## The letters\n\n| letter | meaning here | elsewhere |\n|---|---|---|\n"
+// A page of all letters, and a lesson that is right.
+const std::string all_letters =
+    "# Letters\n\n| letter | meaning here | elsewhere |\n|---|---|---|\n"
     "| p | ranks in a group; pipeline stages | t |\n| n | elements of an array | |\n"
     "| α (alpha) | seconds per message | a |\n| t | time | |\n\n**Words.** Mesh.\n";
 const std::string page =
@@ -247,7 +305,8 @@ const std::string page =
 // The complaints about the page with one change.
 std::string about(const std::string& what, const std::string& with) {
   return fmt::format(
-      "{}", fmt::join(compare_letters(replaced(page, what, with), find_letters(start)), "\n"));
+      "{}",
+      fmt::join(compare_letters(replaced(page, what, with), find_letters(all_letters)), "\n"));
 }
 
 // "p n t_F"
@@ -270,23 +329,21 @@ TEST_CASE("single letters of a text and its formulas are found") {
         "p m α k z q");
   CHECK(symbols_in("t_F and $t_B + r_{i,j} + dx + \\max(a, b)$") == "t_F t_B r_i,j x a b");
   CHECK(find_symbols("one\n\ntwo p\n").at(0).line == 3);
-  CHECK(symbols_in(start) == "");  // the table explains, and does not use
 }
 
-TEST_CASE("every letter of a page has its row, and the row is lesson 00's") {
+TEST_CASE("every letter of a page has its row, and the row is that of docs/letters.md") {
   CHECK(
       fmt::format("{}", fmt::join(compare_letters("## A lesson without the table\n\nq\n", {}), " "))
           .find("the letter q is not in the table") != std::string::npos);
   CHECK(about("The p", "The p") == "");
   CHECK(about("The p ranks", "The p and t ranks") ==
         "line 17: the letter t is not in the table \"Letters on this page\"; write the row | t | "
-        "... |; in lesson 00's table t is: time");
-  CHECK(about("send n", "send q n").find("lesson 00's table of letters has no q: add it there") !=
+        "... |; in docs/letters.md t is: time");
+  CHECK(about("send n", "send q n").find("docs/letters.md has no q: add it there") !=
         std::string::npos);
   CHECK(about("The p", "$t_F$ of the p").find("line 17: the letter t ") == 0);
-  CHECK(
-      about("| p | ranks in a group |", "| p | ranks |") ==
-      "line 9: p is \"ranks\" here; in lesson 00's table p is: ranks in a group; pipeline stages");
+  CHECK(about("| p | ranks in a group |", "| p | ranks |") ==
+        "line 9: p is \"ranks\" here; in docs/letters.md p is: ranks in a group; pipeline stages");
   CHECK(about("| p | ranks in a group |", "| p | pipeline stages; ranks in a group |") == "");
   CHECK(about("| n |", "| p |").find("line 10: the letter p has two rows") == 0);
   CHECK(about("elements of an array", " ").find("line 10: the letter n has no meaning") == 0);
@@ -295,7 +352,8 @@ TEST_CASE("every letter of a page has its row, and the row is lesson 00's") {
   CHECK(about("**You need:**", "## Before\n\n**You need:**").find("before the first section") !=
         std::string::npos);
   CHECK_THROWS_AS(find_letters("# Start\n"), std::runtime_error);
-  CHECK_THROWS_AS(find_letters(replaced(start, "| t | time", "| p | time")), std::runtime_error);
+  CHECK_THROWS_AS(find_letters(replaced(all_letters, "| t | time", "| p | time")),
+                  std::runtime_error);
 }
 
 TEST_CASE("a page ends with what is left out, in two to five items") {
@@ -312,10 +370,11 @@ TEST_CASE("the folded table of letters is no answer") {
   CHECK(compare_answers(replaced(answered, "## Try", letters + "\n## Try")).empty());
 }
 
-TEST_CASE("the lessons' letters are lesson 00's, and each ends with what is left out") {
+TEST_CASE(
+    "the lessons' letters are those of docs/letters.md, and each ends with what is left out") {
   namespace fs = std::filesystem;
   const std::string root = YOTTA_SOURCE_DIR;
-  const Letters letters = find_letters(read_text(root + "/lessons/00_start/README.md"));
+  const Letters letters = find_letters(read_text(root + "/docs/letters.md"));
   int lessons = 0;
   for (const std::string& folder : {root + "/lessons", root + "/docs/example/lessons"})
     for (const auto& entry : fs::directory_iterator(folder)) {

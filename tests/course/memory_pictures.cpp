@@ -1,6 +1,6 @@
 // The pictures of memory over time in lessons 15 and 17: the files are what the runs draw, and
 // picture, formula, ledger and text agree.
-#include "course/shared/memory_pictures.hpp"
+#include "course/pictures/memory_pictures.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>

@@ -9,13 +9,14 @@
 #include <regex>
 #include <set>
 
-#include "course/shared/chip_roofs_picture.hpp"
-#include "course/shared/h100_runs.hpp"
-#include "course/shared/latency_picture.hpp"
-#include "course/shared/multiplies_picture.hpp"
-#include "course/shared/race_picture.hpp"
-#include "course/shared/tile_picture.hpp"
-#include "course/shared/transformer_picture.hpp"
+#include "course/lesson/h100_runs.hpp"
+#include "course/pictures/chip_roofs_picture.hpp"
+#include "course/pictures/latency_picture.hpp"
+#include "course/pictures/multiplies_picture.hpp"
+#include "course/pictures/race_picture.hpp"
+#include "course/pictures/tile_picture.hpp"
+#include "course/pictures/transformer_picture.hpp"
+#include "course/pictures/zero_picture.hpp"
 #include "runner/exercise.hpp"
 
 using namespace yotta;
@@ -43,7 +44,7 @@ TransformerPicture picture_of(const std::string& number) {
   if (all.size() != 1)
     throw std::runtime_error(
         fmt::format("lesson {} begins with {} pictures of the axes; say in "
-                    "course/shared/transformer_picture.cpp which one it is",
+                    "course/pictures/transformer_picture.cpp which one it is",
                     number, all.size()));
   return all[0];
 }
@@ -166,9 +167,9 @@ TEST_CASE("lesson 05 shows measured points on two formulas, and what was counted
   CHECK(words(file) == words(multiplies_svg(counted)));  // k, bytes and FLOPs under each point
 }
 
-TEST_CASE("the pictures of lessons 02 to 05 have 900 pixels at most, and letters of 9 or more") {
-  for (const char* file :
-       {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "latency_lags", "multiplies"}) {
+TEST_CASE("pictures have 900 pixels at most, and letters of 9 or more") {
+  for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "latency_lags",
+                           "multiplies", "zero"}) {
     CAPTURE(std::string(file));
     const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
     CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
@@ -186,6 +187,15 @@ TEST_CASE("lesson 02 shows the roofline of published runs on an H100, all of the
                 "writes it anew into this folder");
   for (const RooflinePoint& point : picture.points)
     CHECK_MESSAGE(point.rate < picture.roof.attainable(point.intensity), point.name);
+}
+
+TEST_CASE("lesson 14 shows what four ranks hold, as it is drawn, and the formula's bytes") {
+  const std::string svg = zero_svg();
+  const bool same = runner::read_text(root + "/course/pictures/zero.svg") == svg;
+  CHECK_MESSAGE(same, "./yotta lesson 14 -- --draw 1 writes zero.svg anew into this folder");
+  CHECK(found(svg, ">([\\d.]+) P<") == std::vector<std::string>{"16", "7", "5.5", "4"});
+  const std::string page = runner::read_text(root + "/lessons/14_zero/README.md");
+  CHECK(page.find("](../../course/pictures/zero.svg)") != std::string::npos);
 }
 
 TEST_CASE("the picture of a race is what race_svg draws, and lesson 00 shows it") {

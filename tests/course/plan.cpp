@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "support/from_ctest.hpp"
 #include "support/outcome_of.hpp"
@@ -93,6 +95,33 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "a missing config.json is called missing; what is for --rows, or does not divide, is named") {
+  const TemporaryFolder folder;
+  for (const std::string& given : {folder.path().string(), (folder.path() / "x.json").string()}) {
+    const Outcome missing = plan("--model " + given);
+    CHECK(missing.status == 1);
+    CHECK_MESSAGE(has(missing.text, ".json is missing"), missing.text);
+  }
+  CHECK(has(plan("--model gpt3").text, "known are deepseek-v3, gpt2"));
+  CHECK(has(plan(small + "--stack own").text, "--stack own is for --rows"));
+  const Outcome uneven = plan(small + "--layout dp=8 --microbatches 3");
+  CHECK(uneven.status == 1);
+  CHECK_MESSAGE(has(uneven.text, "each data-parallel rank has 8 sequences"), uneven.text);
+}
+
+TEST_CASE("at a terminal bars show how far the search is, and elsewhere nothing") {
+  const char* const bar = "memory of layouts ";
+  CHECK(!has(plan(small + "--confirm 0").text, bar));
+  setenv("YOTTA_TERMINALS", "2", 1);
+  const Outcome seen = plan(small + "--confirm 0");
+  unsetenv("YOTTA_TERMINALS");
+  CAPTURE(seen.text);
+  CHECK(seen.status == 0);
+  CHECK(has(seen.text, bar));
+  CHECK(has(seen.text, "seconds of layouts "));
+}
+
 TEST_CASE("where nothing fits, JSON has all that was refused and none that is best") {
   const TemporaryFolder folder;
   const std::string json = folder.path() / "plan.json";
@@ -104,9 +133,9 @@ TEST_CASE("where nothing fits, JSON has all that was refused and none that is be
 }
 
 TEST_CASE("other chips have H100's kernels, and the plan says so; one sequence is one") {
-  CHECK(!has(plan(small + "--confirm 0").text, "No kernels were measured"));
-  const Outcome found =
-      plan("--model gpt2 --cluster b200x1 --tokens 1K --seq 1024 --confirm 0 --losers 0");
+  CHECK(!has(plan(small + "--confirm 0 --stack ideal").text, "No kernels were measured"));
+  const Outcome found = plan(
+      "--model gpt2 --cluster b200x1 --tokens 1K --seq 1024 --confirm 0 --losers 0 --stack ideal");
   CHECK(has(found.text, "No kernels were measured on b200"));
   CHECK(has(found.text, "1 sequence of 1024 tokens"));
   CHECK(has(plan("--model gpt2 --cluster h100x1 --tokens 2K --confirm 0 --losers 0").text,
@@ -122,6 +151,13 @@ TEST_CASE("a critical batch limits the batch; a log calibrates") {
   CHECK(found.status == 0);
   CHECK(has(found.text, "Calibrated with 2 measured steps"));
   CHECK(has(found.text, "off on average"));
+  CHECK(has(found.text, "steps left out of the fit in turn"));
+  std::ofstream(log) << "model,cluster,batch,dp,fsdp,microbatches,step_seconds\n"
+                        "llama3-8b,h100x8,64,1,8,8,6\ngpt2,h100x16,64,16,1,1,0.03\n";
+  const Outcome two = plan(small + "--confirm 0 --calibrate " + log);
+  CAPTURE(two.text);
+  CHECK(two.status == 0);
+  CHECK(!has(two.text, "The log names no model"));
   std::ofstream(log) << R"({"fsdp": 8, "microbatches": 8, "batch": 64, "sequence": 8192, )"
                         R"("step_seconds": 5.5})";
   const std::string once = plan(small + "--confirm 0 --calibrate " + log).text;
@@ -142,6 +178,7 @@ TEST_CASE("rows that no run can have calibrate nothing") {
        {std::pair{"0,8,plain,5", "tp is 0, expected a whole number"},
         {"1,8,banana,5", "tp_kind is 'banana', expected one of plain"},
         {"8,8,sp,5", "line 2: tp 8 x fsdp 8 are 64 ranks, and h100x8 has 8 chips"},
+        {"1,1,plain,5", "line 2: 1 rank, and h100x8 has 8 chips"},
         {"1,8,plain,inf", "step_seconds is inf, expected 1e-9 to 1e9"},
         {"1,8,plain,0", "step_seconds is 0, expected"},
         {"1,8,plain,-5", "step_seconds is -5, expected"},
@@ -154,6 +191,9 @@ TEST_CASE("rows that no run can have calibrate nothing") {
     CHECK(found.status == 1);
     CHECK(has(found.text, words));
   }
+  std::ofstream(log) << "fsdp;step_seconds\n8;5\n";
+  CHECK(has(plan(small + "--confirm 0 --calibrate " + log).text,
+            "no column is called 'fsdp;step_seconds', and commas separate columns; known are"));
 }
 
 TEST_CASE("a measured batch is not cut down to the critical one") {
@@ -189,12 +229,79 @@ TEST_CASE("a log of another model, of another recomputation, or with another col
   }
 }
 
+TEST_CASE("rows that others have measured: a table, errors by source, and JSON") {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "rows.json";
+  const std::string data = YOTTA_SOURCE_DIR "/course/data/measured_steps.tsv";
+  const Outcome found = plan("--rows " + data + " --json " + json);
+  CAPTURE(found.text);
+  REQUIRE(found.status == 0);
+  CHECK(has(found.text, "sc21-1T"));
+  CHECK(has(found.text, "TorchTitan's published tables"));
+  std::ifstream file(json);
+  const auto written = nlohmann::json::parse(file);
+  CHECK(written["rows"].size() == 109);
+  CHECK(written["sources"].back()["rows"] == 109);
+  CHECK(has(found.text, "chosen with the measured rows in sight: --stack others"));
+  const std::string others = plan("--rows " + data + " --stack others").text;
+  CHECK(has(others, "fitted to the other sources"));
+  CHECK(plan("--rows " + data + " --stack own").text != others);
+  CHECK(plan("--rows " + data + " --without links").text != found.text);
+  const std::string bad = folder.path() / "bad.tsv";
+  std::ifstream good(data);
+  std::string head, row;
+  std::getline(good, head), std::getline(good, row);
+  std::ofstream(bad) << head << "\n" << row.replace(row.find("\t8\t"), 3, "\teight\t") << "\n";
+  const Outcome refused = plan("--rows " + bad);
+  CHECK(refused.status == 1);
+  CHECK(has(refused.text, "bad.tsv, line 2, column gpus: 'eight', expected a whole number"));
+}
+
+TEST_CASE("one layout, with and without what software reaches") {
+  const std::string one = small + "--layout tp=2,fsdp=4,tp_kind=sp --microbatches 4 ";
+  const Outcome found = plan(one);
+  CAPTURE(found.text);
+  REQUIRE(found.status == 0);
+  CHECK(has(found.text, "tp 2 sp, fsdp 4, 4 microbatches"));
+  CHECK(has(found.text, " GB: weights "));
+  for (const char* other : {"--stack ideal", "--stack llm-foundry", "--without latency"})
+    CHECK(plan(one + other).text != found.text);
+  CHECK(plan(one + "--fp8").text != found.text);
+  CHECK(has(plan("--model gpt2 --cluster a100x8 --tokens 64K --layout dp=8 --fp8").text,
+            "a100 has no fp8"));
+  CHECK(has(plan("--model mixtral-8x7b --cluster h100x16 --tokens 1M --seq 4096 --microbatches 8 "
+                 "--layout pp=2,ep=8,zero=1,order=pp-outermost")
+                .text,
+            "ep 8, pp outermost"));
+  CHECK(has(plan(small + "--layout tp=3,dp=1").text, "tp 3 are 3 ranks, and "));
+  CHECK(has(plan(small + "--layout tp=8,tq=1").text, "'tq=1' is no key=value of tp, cp"));
+  CHECK(has(plan(small + "--layout tp=8 --stack slow").text, "there is no stack 'slow'"));
+  CHECK(has(plan(small + "--layout tp=8 --without luck").text, "there is no cause 'luck'"));
+}
+
+TEST_CASE("DeepSeek-V3: latent attention, fine experts over ep, first blocks without") {
+  const std::string deepseek = "--model deepseek-v3 --cluster h100x512 --tokens 8M --seq 4096 ";
+  const Outcome one = plan(deepseek + "--layout pp=8,ep=64,zero=1,recomputed=-1 --microbatches 32");
+  CAPTURE(one.text);
+  REQUIRE(one.status == 0);
+  CHECK(has(one.text, "671e9 parameters on h100x512, 2048 sequences of 4096 tokens per step"));
+  CHECK(has(one.text, "pp 8 1F1B, ep 64 ZeRO-1, 32 microbatches, all recomputed"));
+}
+
+TEST_CASE("a plan says what measured runs of its kind reach, and fewer cards are slower") {
+  const Outcome found = plan(small + "--confirm 0 --losers 0");
+  CHECK(has(found.text, "Measured runs of this kind reach "));
+  const std::string two = "--model llama3-8b --cluster h100x16 --tokens 512K --layout fsdp=16 ";
+  CHECK(plan(two + "--cards 1").text != plan(two).text);
+}
+
 TEST_CASE("wrong input is named") {
   const TemporaryFolder folder;
   const std::string empty = folder.path() / "empty.csv";
   std::ofstream(empty) << "tp,step_seconds\n";
   const std::pair<std::string, std::string> wrong[] = {
-      {"--model llama9", "known are gpt2, llama3-405b, llama3-70b, llama3-8b, mixtral"},
+      {"--model llama9",
+       "known are deepseek-v3, gpt2, llama3-405b, llama3-70b, llama3-8b, mixtral"},
       {"--tokens 4X", "--tokens 4X: give a whole number above 0, as 8192, 1e6, 512K, 16M or 1G"},
       {"--tokens 100", "has no sequence of 8192 tokens"},
       {"--model gpt2 --seq 2048", "2048 tokens for a model that has learned 1024 positions"},
@@ -222,4 +329,47 @@ TEST_CASE("wrong input is named") {
   CHECK(has(untried.text, "No layout was tried: each of the "));
   CHECK_FALSE(has(untried.text, " fits."));
   CHECK(has(plan("--modle gpt2").text, "there is no option --modle; did you mean --model?"));
+}
+
+TEST_CASE("a wrong command line is an error by name, also of options that would change nothing") {
+  const TemporaryFolder folder;
+  const std::string data = YOTTA_SOURCE_DIR "/course/data/measured_steps.tsv";
+  const std::string one = small + "--layout tp=8 --microbatches 4 ", rows = "--rows " + data + " ";
+  const std::tuple<std::string, int, std::string> wrong[] = {
+      {"--bogus 1", 2, "error: there is no option --bogus\n"},
+      {"--seq abc", 2, "error: --seq: 'abc' is no whole number"},
+      {"--model", 2, "error: --model: a value is missing behind it\n"},
+      {"gpt2", 2, "error: The following argument was not expected: gpt2"},
+      {small + "--stack foo", 1, "'foo' for a search or a layout; known are usual, megatron-2021"},
+      {small + "--stack foo", 1, "simumax-megatron, ideal\n"},
+      {one + "--stack foo", 1, "simumax-megatron, ideal\n"},
+      {rows + "--stack ideal", 1, "'ideal' for --rows; known are usual"},
+      {rows + "--stack foo", 1, "simumax-megatron, own, others\n"},
+      {rows + "--fit --stack own", 1, "'own' to be fitted; known are usual"},
+      {small + "--fit", 1, "--fit changes nothing here: it is for --rows"},
+      {small + "--microbatches 4", 1, "--microbatches changes nothing here: it is for --layout"},
+      {rows + "--model gpt2", 1, "--model changes nothing here: --rows takes each row's own"},
+      {rows + "--svg x.svg", 1, "--svg changes nothing here: it is for a search"},
+      {rows + "--fit --json x.json", 1, "--json changes nothing here: --fit prints"},
+      {one + "--confirm 3", 1, "--confirm changes nothing here: it is for a search"},
+      {one + "--stack ideal --without size", 1, "--without changes nothing here: --stack ideal"},
+      {small + "--layout tp=8,recomputed=99", 1, "99 blocks are recomputed, and the model has 32"},
+      {"--seq 100000 --cluster h100x64 --layout tp=4,cp=16 --tokens 1M --microbatches 10", 1,
+       "a microbatch of 6250 tokens, which tp 4 does not divide"},
+      {small + "--calibrate " + data, 1, "separated by tabs, expected commas; a table as"}};
+  for (const auto& [arguments, status, words] : wrong) {
+    const Outcome found = plan(arguments);
+    CAPTURE(arguments);
+    CAPTURE(found.text);
+    CHECK(found.status == status);
+    CHECK(has(found.text, "error: "));
+    CHECK(has(found.text, words));
+  }
+  const std::string log = folder.path() / "steps.csv";
+  std::ofstream(log) << "tp,fsdp,microbatches,tp_kind,step_seconds\n1,8,8,plain,5\n8,1,8,sp,6\n";
+  const Outcome fitted = plan(one + "--calibrate " + log);
+  CHECK(fitted.status == 0);
+  CHECK(has(fitted.text, "Calibrated with 2 measured steps"));
+  CHECK(plan("--model llama3-8b --cluster h100x16 --tokens 1M --seq 10002 --confirm 0").status ==
+        0);
 }

@@ -5,15 +5,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "course/shared/surviving.hpp"
-#include "course/shared/training.hpp"
+#include "course/faulty_runs.hpp"
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
-#include "support/temporary_folder.hpp"
-#include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/core/system/files.hpp"
 
 using namespace yotta;
@@ -21,50 +18,22 @@ using namespace yotta_test;
 
 namespace {
 
-constexpr int64_t steps = 8;
-
-// A tiny model on replicas of a pipeline, with dropout: each sequence has its own masks.
-class Pipelines {
- public:
-  Pipelines() {
-    std::string words;
-    for (int i = 0; i < 100; ++i) words += fmt::format("stage {} of {} replicas, ", i % 7, i);
-    write_file(text(), words);
-  }
-  TrainingPlan plan(const std::string& layout) const {
-    TrainingPlan plan;
-    plan.model = gpt2_config(4, 8, 2, 8, 256);
-    plan.model.dropout = 0.1;
-    plan.layout = parse_mesh(layout);
-    plan.ranks = static_cast<int>(plan.layout->ranks());
-    plan.steps = steps, plan.batch = 12, plan.microbatches = 2, plan.warmup = 2;
-    plan.text = text();
-    plan.measure_seconds = 0;
-    return plan;
-  }
-  TrainingPlan plan(const std::string& layout, const std::vector<Fault>& faults) const {
-    TrainingPlan faulty = plan(layout);
-    std::string list;
-    for (const Fault& each : faults)
-      list +=
-          fmt::format(R"({}{{"rank": {}, "step": {}, "phase": "{}", "back": {}}})",
-                      list.empty() ? "" : ", ", each.rank, each.step, name(each.phase), each.back);
-    const std::string file = (folder_ / "faults.json").string();
-    write_file(file, fmt::format(R"({{"faults": [{}]}})", list));
-    faulty.tolerance =
-        Tolerance{Recovery::reroute, layout_of(faulty).dp_replicate - 1, 1, "", file};
-    return faulty;
-  }
-  std::filesystem::path folder() const { return folder_.path(); }
-
- private:
-  std::string text() const { return (folder_ / "text.txt").string(); }
-  TemporaryFolder folder_;
-};
-
-TrainingFigures trained(const TrainingPlan& plan) {
-  return run_training(plan, [](const StepFigures&) {});
+// On replicas of a pipeline, with dropout: each sequence has its own masks.
+TrainingPlan tiny_pipeline() {
+  TrainingPlan plan;
+  plan.model = gpt2_config(4, 8, 2, 8, 256);
+  plan.model.dropout = 0.1;
+  plan.batch = 12, plan.microbatches = 2;
+  return plan;
 }
+class Pipelines : public Runs {
+ public:
+  Pipelines() : Runs(tiny_pipeline(), "stage {} of {} replicas, ") {}
+  using Runs::plan;
+  TrainingPlan plan(const std::string& layout, const std::vector<Fault>& faults) const {
+    return plan(layout, Recovery::reroute, faults);
+  }
+};
 
 void check_same_losses(const TrainingFigures& some, const TrainingFigures& others) {
   REQUIRE(some.loss.size() == others.loss.size());
@@ -161,15 +130,12 @@ TEST_CASE("reroute: so many ranks of each stage may be missing as --tolerate say
 }
 
 TEST_CASE("reroute: a process is killed with SIGKILL, and its replacement takes its work back") {
-#ifndef YOTTA_HAVE_ZMQ
-  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
-#endif
   const Pipelines runs;
   const TrainingPlan plan = runs.plan("pp=2,dp=2", {{2, 3, FaultPhase::backward, 2}});
   const TrainingFigures without = trained(runs.plan("pp=2,dp=2"));
   const std::string json = (runs.folder() / "figures.json").string();
   const std::string train = fmt::format(
-      "{} --comm tcp --layout pp=2,dp=2 --layers 4 --width 8 --heads 2 --context 8 --steps 8 "
+      "{} --comm processes --layout pp=2,dp=2 --layers 4 --width 8 --heads 2 --context 8 --steps 8 "
       "--batch 12 --microbatches 2 --warmup 2 --dropout 0.1 --text {} --faults {} --recover "
       "reroute --json {}",
       from_ctest("YOTTA_TRAIN"), plan.text, plan.tolerance->faults, json);
@@ -188,9 +154,6 @@ TEST_CASE("reroute: a process is killed with SIGKILL, and its replacement takes 
 
 TEST_CASE("reroute: nine processes, of which any two are killed from outside, with kill -9" *
           doctest::test_suite("long")) {
-#ifndef YOTTA_HAVE_ZMQ
-  YOTTA_NOT_RUN("ZeroMQ is not installed (Debian, Ubuntu: apt-get install libzmq3-dev cppzmq-dev)");
-#endif
   const Pipelines runs;
   constexpr int64_t many = 500;
   TrainingPlan plan = runs.plan("pp=3,dp=3");
@@ -199,7 +162,8 @@ TEST_CASE("reroute: nine processes, of which any two are killed from outside, wi
   for (int i = 0; i < 3; ++i) {
     const std::string json = (runs.folder() / fmt::format("figures_{}.json", i)).string();
     const std::string train = fmt::format(
-        "{} --comm tcp --layout pp=3,dp=3 --layers 4 --width 8 --heads 2 --context 8 --steps {} "
+        "{} --comm processes --layout pp=3,dp=3 --layers 4 --width 8 --heads 2 --context 8 --steps "
+        "{} "
         "--batch 12 --microbatches 2 --warmup 2 --dropout 0.1 --text {} --recover reroute --json "
         "{}",
         from_ctest("YOTTA_TRAIN"), many, plan.text, json);

@@ -10,23 +10,23 @@
 #include <regex>
 #include <set>
 
-#include "course/shared/cluster_picture.hpp"
-#include "course/shared/collective_picture.hpp"
-#include "course/shared/ddp_picture.hpp"
-#include "course/shared/diloco_picture.hpp"
-#include "course/shared/failures_picture.hpp"
-#include "course/shared/hsdp_picture.hpp"
-#include "course/shared/launch_picture.hpp"
-#include "course/shared/live_picture.hpp"
-#include "course/shared/mfu_picture.hpp"
-#include "course/shared/planner_picture.hpp"
-#include "course/shared/scaling_picture.hpp"
-#include "course/shared/scaling_results.hpp"
-#include "course/shared/staleness_picture.hpp"
-#include "course/shared/survival_picture.hpp"
-#include "course/shared/surviving.hpp"
-#include "course/shared/training.hpp"
-#include "course/shared/two_nodes_picture.hpp"
+#include "course/pictures/cluster_picture.hpp"
+#include "course/pictures/collective_picture.hpp"
+#include "course/pictures/ddp_picture.hpp"
+#include "course/pictures/diloco_picture.hpp"
+#include "course/pictures/failures_picture.hpp"
+#include "course/pictures/hsdp_picture.hpp"
+#include "course/pictures/launch_picture.hpp"
+#include "course/pictures/live_picture.hpp"
+#include "course/pictures/mfu_picture.hpp"
+#include "course/pictures/planner_picture.hpp"
+#include "course/pictures/scaling_picture.hpp"
+#include "course/pictures/scaling_results.hpp"
+#include "course/pictures/staleness_picture.hpp"
+#include "course/pictures/survival_picture.hpp"
+#include "course/pictures/two_nodes_picture.hpp"
+#include "course/training/surviving.hpp"
+#include "course/training/training.hpp"
 #include "runner/exercise.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
@@ -509,6 +509,7 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"rabenseifner.svg", "10", rabenseifner_svg()},
         {"two_nodes.svg", "10", two_nodes_svg()},
         {"launch_overhead.svg", "06", launch_svg()},
+        {"two_buffers.svg", "06", buffers_svg()},
         {"torus.svg", "09", torus_svg()},
         {"levels.svg", "09", levels_svg()},
         {"staleness.svg", "13", staleness_svg()},
@@ -517,6 +518,7 @@ TEST_CASE("the files are what is drawn, at most 900 wide, with letters of 10 or 
         {"hsdp_sweep.svg", "16", hsdp_sweep_svg()},
         {"mfu_waterfall.svg", "27", first_waterfall_svg()},
         {"mfu_faster.svg", "27", faster_svg()},
+        {"mfu_hfu.svg", "27", hfu_svg()},
         {"planner_frontier.svg", "28", frontier_svg(searched_plan())},
         {"planner_cases.svg", "28", cases_svg()},
         {"planner_recipe.svg", "28", recipe_svg()},

@@ -2,7 +2,7 @@
 // library's.
 #include <doctest/doctest.h>
 
-#include "course/shared/plan_sliders.hpp"
+#include "course/pictures/plan_sliders.hpp"
 
 using namespace yotta;
 

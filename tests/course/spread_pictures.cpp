@@ -5,7 +5,7 @@
 
 #include <regex>
 
-#include "course/shared/spread_picture.hpp"
+#include "course/pictures/spread_picture.hpp"
 #include "runner/exercise.hpp"
 
 using namespace yotta;

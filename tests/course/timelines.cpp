@@ -24,16 +24,20 @@ std::string content(const std::string& path) {
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-// The ranks in a timeline's JSON, and the names of what they did.
+// The ranks in a timeline's JSON, the names and kinds of what they did, and rank 0's rows.
 struct Seen {
   std::set<int> ranks;
-  std::set<std::string> names;
+  std::set<std::string> names, kinds;
+  std::multiset<std::string> rows;
 };
 Seen seen(const std::string& path) {
   Seen found;
   const auto file = nlohmann::json::parse(content(path));
   for (const auto& event : file["traceEvents"]) {
+    if (event["name"] == "thread_name" && event["pid"] == 0)
+      found.rows.insert(event["args"]["name"].get<std::string>());
     if (event["ph"] != "X") continue;
+    found.kinds.insert(event["cat"].get<std::string>());
     found.ranks.insert(event["pid"].get<int>());
     found.names.insert(event["name"].get<std::string>());
   }
@@ -158,9 +162,16 @@ TEST_CASE("the tour's timeline is one step of its ranks; the report has its pict
   for (const char* name : {"linear", "linear_backward_weight", "adamw", "ddp.gradients"})
     CHECK(found.names.contains(name));
   CHECK_FALSE(found.names.contains("ddp.parameters"));  // that was before the step
+  // Every op of a step has a phase, every message a collective, and no two rows have one name.
+  CHECK(found.kinds == std::set<std::string>{"forward", "backward_input (dgrad)",
+                                             "backward_weight (wgrad)", "optimizer", "all_reduce",
+                                             "wait", "steps", "passes"});
+  CHECK(found.rows.contains("dp: ddp.gradients"));
+  for (const std::string& row : found.rows) CHECK(found.rows.count(row) == 1);
   const std::string page = content(report);
   CHECK(contains(page, "<h2>One step of 4 ranks, in time</h2>"));
-  CHECK(contains(page, "hatched: waits; dark line: critical path"));
+  CHECK(contains(page, ">step 1</text>"));
+  CHECK(contains(page, "grey line: waits; dark line: critical path"));
   CHECK(contains(page, "--layout tp=2,fsdp=2"));
   // DDP's step in the table is the step that is drawn.
   const nlohmann::json ddp = nlohmann::json::parse(content(json))["techniques"][1];
@@ -206,4 +217,43 @@ TEST_CASE("MFU of a described run: without recomputation it is a little less tha
   CHECK(hfu < 100);
   CHECK(mfu > 0.9 * hfu);
   CHECK(mfu < hfu);  // blockwise attention computes its scores again in backward
+}
+
+TEST_CASE("--profile: a step's products and passes, and all of its time") {
+  const TemporaryFolder folder;
+  const std::string json = folder / "figures.json";
+  const Outcome outcome =
+      outcome_of(from_ctest("YOTTA_TRAIN"),
+                 "--layers 2 --width 32 --heads 2 --context 16 --batch 4 --steps 3 --ranks 2 "
+                 "--cluster h100x8 --profile --json '" +
+                     json + "'");
+  CAPTURE(outcome.text);
+  REQUIRE(outcome.status == 0);
+  CHECK(contains(outcome.text, "== Where the time went"));
+  CHECK(contains(outcome.text, "by the roof of h100, dense f32; the first step is left out"));
+  const auto profile = nlohmann::json::parse(content(json))["profile"];
+  CHECK((profile["steps"] == 2 && profile["ranks"] == 2));
+  double seconds = profile["wait_seconds"].get<double>() + profile["between_seconds"].get<double>();
+  std::map<std::string, double> flops;
+  for (const auto& row : profile["rows"]) {
+    seconds += row["seconds"].get<double>();
+    flops[row["op"]] += row["flops"].get<double>();
+    CHECK(row["roof_seconds"] <= row["seconds"]);
+  }
+  const double all = profile["seconds"].get<double>();
+  CHECK(std::abs(seconds - all) <= 1e-9 * all);
+  // 12 C^2 of each of 2 blocks, and 256 C after them, for 4 x 16 tokens in each of 2 steps.
+  const double one_pass = 2.0 * (2 * 12 * 32 * 32 + 256 * 32) * 4 * 16 * 2;
+  for (const char* product : {"linear", "linear_backward_input", "linear_backward_weight"})
+    CHECK(flops[product] == one_pass);
+}
+
+TEST_CASE("--profile of this computer has its own roof, and is refused for processes") {
+  const std::string small = "--layers 1 --width 16 --heads 2 --context 16 --batch 4 --steps 2 ";
+  const Outcome own = outcome_of(from_ctest("YOTTA_TRAIN"), small + "--profile");
+  CHECK(contains(own.text, "by the roof of this computer's rate of matmuls"));
+  const Outcome none =
+      outcome_of(from_ctest("YOTTA_TRAIN"), small + "--ranks 2 --comm processes --profile");
+  CHECK(none.status != 0);
+  CHECK(contains(none.text, "--profile reads the timeline of ranks that are threads"));
 }

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "course/shared/record.hpp"
+#include "course/cases/record.hpp"
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;

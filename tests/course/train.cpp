@@ -22,7 +22,9 @@
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/project_file.hpp"
+#include "support/stderr_text.hpp"
 #include "support/temporary_folder.hpp"
+#include "yotta/comm/sockets/run_processes.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/files/split_regex.hpp"
@@ -79,6 +81,7 @@ TEST_CASE("an empty value, as of an empty variable of the shell, is not a number
 TEST_CASE("an option that there is not: the one that was meant; 1e3 is a whole number") {
   check_refused({"--laers", "3"}, "there is no option --laers; did you mean --layers?");
   check_refused({"--laers=3"}, "did you mean --layers?");
+  check_refused({"--steps", "3", "--steps", "4"}, "--steps stands there more than once");
   const runner::Ending strange = train({"--zzzzzzzzzzz", "3"});
   CHECK(contains(strange.output, "there is no option --zzzzzzzzzzz\n"));
   for (const char* number : {"1.5", "1x", "x", "1e-3"})
@@ -109,9 +112,9 @@ TEST_CASE("sizes that no machine has are refused at once, and not by the kernel"
 }
 
 TEST_CASE("what cannot work is refused before a process is started for each rank") {
-  check_refused({"--comm", "tcp", "--ranks", "100"}, "does not give each of 100");
-  check_refused({"--comm", "tcp", "--layout", "dp=999999"}, "does not give each of 999999");
-  check_refused({"--comm", "tcp", "--layout", "dp=999999", "--batch", "999999"},
+  check_refused({"--comm", "processes", "--ranks", "100"}, "does not give each of 100");
+  check_refused({"--comm", "processes", "--layout", "dp=999999"}, "does not give each of 999999");
+  check_refused({"--comm", "processes", "--layout", "dp=999999", "--batch", "999999"},
                 "this program has from 1 to 4096 ranks, not 999999");
 }
 
@@ -188,25 +191,27 @@ TEST_CASE("--optimizer: adamw or sgd") {
 
 TEST_CASE("processes that are started with other options, text or weights are told, not trained") {
   const TemporaryFolder folder;
-  int runs = 0;
-  // Two ranks, which differ in their last options.
+  // Two ranks, which differ in their last options: how they end, and what is said.
   const auto run = [&](const std::string& zero, const std::string& one) {
-    const std::string place = (folder / ("place" + std::to_string(++runs))).string();
-    const std::string common = " WORLD_SIZE=2 YOTTA_RENDEZVOUS_FILE=" + place + " " +
-                               from_ctest("YOTTA_TRAIN") +
-                               " --comm tcp --steps 1 --batch 4 --layers 1 --width 16 --heads 2 ";
-    return runner::run_limited(
-        {"sh", "-c", "RANK=1" + common + one + " & RANK=0" + common + zero + "; wait $!"},
-        longest_wait);
+    const std::string train =
+        from_ctest("YOTTA_TRAIN") +
+        " --comm processes --steps 1 --batch 4 --layers 1 --width 16 --heads 2 ";
+    yotta::LaunchResult result;
+    const std::string said = stderr_of([&] {
+      result = yotta::run_processes(
+          2, {"/bin/sh", "-c",
+              fmt::format("test $RANK = 0 && exec {0} {1}; exec {0} {2}", train, zero, one)});
+    });
+    return std::pair(result.status == 0, said + result.text);
   };
   const auto check = [&](const std::string& zero, const std::string& one, const char* words) {
-    const runner::Ending ending = run(zero, one);
-    CAPTURE(ending.output);
-    CHECK_FALSE(ending.well());
-    CHECK(contains(ending.output, words));
+    const auto [well, said] = run(zero, one);
+    CAPTURE(said);
+    CHECK_FALSE(well);
+    CHECK(contains(said, words));
   };
   const std::string shorter = "--context 16 ", lesson = std::string(YOTTA_SOURCE_DIR) + "/LICENSE";
-  CHECK(run(shorter, shorter).well());
+  CHECK(run(shorter, shorter).first);
   check(shorter, shorter + "--lr 0.1 --seed 3", "--lr is 0.001 on rank 0, and 0.1 on rank 1");
   check(shorter, shorter + "--text " + lesson, "--text is ");
   check(shorter + "--optimizer sgd", shorter, "--optimizer is sgd on rank 0, and adamw on rank 1");
@@ -327,7 +332,7 @@ TEST_CASE("a first step that takes long: what is computed is said before it ends
   Words command = {from_ctest("YOTTA_TRAIN"), "--steps", "1", "--batch", "1"};
   command.insert(command.end(), words.begin(), words.end());
   const Started run(command, out);
-  const std::string expected = "then computes a step of 1 sequences of 60000 tokens";
+  const std::string expected = "then computes a step of 1 sequence of 60000 tokens";
   for (int tries = 0; tries < 200 * longest_wait; ++tries) {
     if (contains(yotta::read_file(out), expected)) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -344,7 +349,7 @@ TEST_CASE("--requeue: a run that is stopped by a signal goes on, to the same los
 }
 
 TEST_CASE("--requeue: the launcher passes a signal on to the processes that it has started") {
-  check_requeued({"--ranks", "2", "--comm", "tcp"}, SIGTERM, false, "SIGTERM");
+  check_requeued({"--ranks", "2", "--comm", "processes"}, SIGTERM, false, "SIGTERM");
 }
 
 TEST_CASE("--requeue: a run of DiLoCo goes on from what each worker held") {
@@ -352,7 +357,7 @@ TEST_CASE("--requeue: a run of DiLoCo goes on from what each worker held") {
 }
 
 TEST_CASE("--requeue: workers of DiLoCo that are processes go on from what each held") {
-  check_requeued({"--diloco", "k=2,inner=7", "--comm", "tcp"}, SIGUSR1, true, "SIGUSR1");
+  check_requeued({"--diloco", "k=2,inner=7", "--comm", "processes"}, SIGUSR1, true, "SIGUSR1");
 }
 
 TEST_CASE(
@@ -425,7 +430,7 @@ TEST_CASE(
 
 TEST_CASE("--live-page: a run that is stopped says so on its page, which reloads no more") {
   const TemporaryFolder folder;
-  for (const char* comm : {"threads", "tcp"})
+  for (const char* comm : {"threads", "processes"})
     for (const auto& [signal, name] : {std::pair(SIGINT, "Ctrl-C"), {SIGTERM, "Terminated"}}) {
       CAPTURE(comm);
       CAPTURE(name);
@@ -466,7 +471,7 @@ TEST_CASE("--absent: a worker is away for a round, and what that has cost is sai
 }
 
 TEST_CASE("--requeue: ranks that are processes are stopped by a signal to each, as srun sends it") {
-  check_requeued({"--ranks", "2", "--comm", "tcp"}, SIGUSR1, true, "SIGUSR1");
+  check_requeued({"--ranks", "2", "--comm", "processes"}, SIGUSR1, true, "SIGUSR1");
 }
 
 TEST_CASE("--requeue: under Slurm the job is put back into the queue, once, unless it has ended") {
@@ -498,8 +503,8 @@ TEST_CASE("--requeue saves and resumes by itself; --ema and --link say what they
   check_refused({"--requeue", "a", "--save", "b"}, "saves and resumes by itself; leave out --save");
   check_refused({"--ema", "1"}, "from 1 on the average never moves");
   check_refused({"--ema", "nan"}, "--ema is nan");
-  check_refused({"--link", "20Mbit/s"}, "--link slows down --comm tcp alone");
-  check_refused({"--link", "fast", "--comm", "tcp", "--ranks", "2"}, "'fast' is not a link");
+  check_refused({"--link", "20Mbit/s"}, "--link slows down --comm processes alone");
+  check_refused({"--link", "fast", "--comm", "processes", "--ranks", "2"}, "'fast' is not a link");
 }
 
 TEST_CASE("a prompt is printed as printable text; --zero's help says what it cuts") {
@@ -597,6 +602,10 @@ TEST_CASE("packed documents: serial, ring and Ulysses have the same losses; exac
   CHECK(serial["attention"] == "flex");
   CHECK(serial["mask"] == "document,window=40");
   CHECK(serial["pack"] == "files");
+  // A window of 40 leaves 3060 of the 4656 scores of 96 tokens, and documents leave fewer.
+  const double share = serial["scores_share"].get<double>();
+  CHECK(share > 0.05);
+  CHECK(share < 3060.0 / 4656);
   for (const Words& layout : {Words{"--layout", "cp=2"}, Words{"--layout", "cp=4"},
                               Words{"--layout", "cp=2,tp=2", "--context-parallel", "ulysses"},
                               Words{"--layout", "cp=2,dp=2", "--recompute", "all"}}) {
@@ -615,7 +624,64 @@ TEST_CASE("packed documents: serial, ring and Ulysses have the same losses; exac
   run({"--stop-after", "2", "--save", saved});
   const nlohmann::json rest = run({"--resume", saved, "--load-ahead", "2"});
   CHECK(losses(rest) == std::vector<double>{losses(serial)[2]});
-  check_refused({"--resume", saved, "--steps", "3", "--dropout", "0.1", "--text", texts}, "mask");
+  // The run's own mask and documents, without being told.
+  const runner::Ending alone = train(
+      {"--resume", saved, "--steps", "3", "--dropout", "0.1", "--text", texts, "--json", json});
+  CAPTURE(alone.output);
+  REQUIRE(alone.well());
+  CHECK(losses(nlohmann::json::parse(yotta::read_file(json))) == losses(rest));
+  check_refused({"--resume", saved, "--steps", "3", "--dropout", "0.1", "--text", texts,
+                 "--attention", "flex", "--mask", "window=40"},
+                "mask");
+}
+
+TEST_CASE("one file with separators trains as its documents do in a folder") {
+  const TemporaryFolder folder;
+  const std::string texts = (folder / "texts").string(), one = (folder / "one").string(),
+                    json = (folder / "run.json").string();
+  std::filesystem::create_directory(texts);
+  std::string all;
+  for (int file = 0; file < 6; ++file) {
+    const std::string text(static_cast<size_t>(100 + 40 * file), static_cast<char>('a' + file));
+    yotta::write_file(texts + "/" + std::to_string(file), text);
+    all += text + "\n--\n";
+  }
+  yotta::write_file(one, all);
+  const auto losses = [&](const Words& more) {
+    Words words = {"--layers", "1",         "--width", "16",          "--heads", "2",
+                   "--steps",  "2",         "--pack",  "--attention", "flex",    "--mask",
+                   "document", "--context", "48",      "--json",      json};
+    words.insert(words.end(), more.begin(), more.end());
+    const runner::Ending ending = train(words);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    return nlohmann::json::parse(yotta::read_file(json))["loss"].get<std::vector<double>>();
+  };
+  CHECK(losses({"--text", one, "--separator", "\\n--\\n"}) == losses({"--text", texts}));
+}
+
+TEST_CASE("a saved model has its mask: loaded, it is used without being said") {
+  const TemporaryFolder folder;
+  const std::string saved = (folder / "saved").string(), json = (folder / "run.json").string();
+  const auto run = [&](const Words& more) {
+    Words words = {"--layers", "1",         "--width", "16",     "--heads",
+                   "2",        "--context", "48",      "--json", json};
+    words.insert(words.end(), more.begin(), more.end());
+    const runner::Ending ending = train(words);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    return nlohmann::json::parse(yotta::read_file(json));
+  };
+  run({"--steps", "1", "--attention", "flex", "--mask", "window=4,prefix=2", "--save", saved});
+  const nlohmann::json own = run({"--load", saved, "--steps", "1"}),
+                       said = run({"--load", saved, "--steps", "1", "--attention", "flex", "--mask",
+                                   "window=4,prefix=2"}),
+                       none = run({"--load", saved, "--steps", "1", "--mask", "causal"});
+  CHECK(own["mask"] == "window=4,prefix=2");
+  CHECK(own["loss"] == said["loss"]);
+  CHECK(none["mask"] == "causal");
+  CHECK(none["loss"] != own["loss"]);
+  check_refused({"--load", saved, "--attention", "plain"}, "add --mask causal");
 }
 
 TEST_CASE("masks: what does not go together is refused, and a prefix has no targets") {
@@ -637,10 +703,30 @@ TEST_CASE("masks: what does not go together is refused, and a prefix has no targ
   const TemporaryFolder folder;
   const std::string one = (folder / "one").string();
   yotta::write_file(one, std::string(5000, 'x'));
-  refused({"--mask", "document", "--pack", "--text", one}, "is one file");
+  refused({"--mask", "document", "--pack", "--text", one}, "is one document");
+  refused({"--mask", "document", "--pack", "--text", one, "--separator", "-"},
+          "'-' stands nowhere in the text");
+  refused({"--separator", "-"}, "add --pack");
   Words words = tiny;
   words.insert(words.end(), {"--attention", "flex", "--mask", "prefix=5,window=3"});
   const runner::Ending ending = train(words);
   CAPTURE(ending.output);
   CHECK(ending.well());
+}
+
+TEST_CASE(
+    "latent attention and a mixture's first blocks: trained, over ranks, and what is refused") {
+  Words words = tiny;
+  words.insert(words.end(), {"--steps", "2", "--dialect", "llama", "--latent", "6,4,3,2,4",
+                             "--experts", "4", "--expert-groups", "2", "--dense-layers", "1",
+                             "--dense-width", "24", "--layers", "2", "--layout", "tp=2,ep=2"});
+  words.erase(words.begin(), words.begin() + 2);  // --layers 1
+  const runner::Ending ending = train(words);
+  CAPTURE(ending.output);
+  CHECK(ending.well());
+  CHECK(contains(ending.output, " in 2 steps"));
+  for (const char* wrong : {"6,4,3,2", "6,4,3,2,x", "6,4,3,2,0"})
+    check_refused({"--dialect", "llama", "--latent", wrong}, "give five whole numbers from 1 to");
+  check_refused({"--latent", "6,4,3,2,4"}, "latent attention is for the dialect llama");
+  check_refused({"--dense-layers", "1", "--dense-width", "8"}, "in front of a mixture");
 }

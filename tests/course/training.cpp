@@ -1,22 +1,24 @@
 // `train` on layouts of the mesh: the losses of one rank, and a run that is saved on one layout and
 // continued on others.
-#include "course/shared/training.hpp"
+#include "course/training/training.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/socket.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "course/shared/diloco_options.hpp"
-#include "course/shared/same_everywhere.hpp"
-#include "course/shared/training_text.hpp"
 #include "course/tour/techniques.hpp"
+#include "course/training/diloco_options.hpp"
+#include "course/training/same_everywhere.hpp"
+#include "course/training/training_text.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/project_file.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/layouts/mesh_text.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/sockets/job_line.hpp"
 #include "yotta/core/system/files.hpp"
 #include "yotta/model/files/checkpoint.hpp"
 #include "yotta/model/files/safetensors.hpp"
@@ -67,28 +69,34 @@ void check_near(const std::vector<double>& some, const std::vector<double>& all,
 }  // namespace
 
 TEST_CASE("a process that is replaced reads the course's text as it was when its job began") {
-  const TemporaryFolder root, job;
+  const TemporaryFolder root;
   const auto write = [&](const std::string& words) {
     std::filesystem::create_directories(root / "include");
     for (const char* const part : {"README.md", "include/a.hpp"})
       write_file((root / part).string(), words);
   };
   std::filesystem::create_directories(root / "lessons");
-  const auto read = [&](const char* rank) {
-    if (rank != nullptr) setenv("YOTTA_JOB_FOLDER", job.path().c_str(), 1), setenv("RANK", rank, 1);
-    const Text text = own_text(root.path().string());
-    unsetenv("YOTTA_JOB_FOLDER"), unsetenv("RANK");
+  auto [starters_zero, its_zero] = joined_sockets(SOCK_SEQPACKET);
+  auto [starters_three, its_three] = joined_sockets(SOCK_SEQPACKET);
+  WordLine to_zero(std::move(starters_zero)), to_three(std::move(starters_three));
+  JobLine zero(std::move(its_zero)), three(std::move(its_three));
+  const auto read = [&](JobLine& line) {
+    const Text text = own_text(root.path().string(), line, &line == &zero);
     CHECK(text.files == 2);
     return text.bytes;
   };
   write("first\n");
-  CHECK(read("3") == "first\nfirst\n");
-  CHECK(std::filesystem::is_empty(job.path()));
-  CHECK(read("0") == "first\nfirst\n");
+  CHECK(read(three) == "first\nfirst\n");
+  CHECK_FALSE(to_three.take().has_value());  // it leaves nothing
+  CHECK(read(zero) == "first\nfirst\n");
+  std::optional<LineWord> note = to_zero.take();
+  REQUIRE(note);
   write("second\n");
-  CHECK(read("3") == "first\nfirst\n");
-  CHECK(read("0") == "first\nfirst\n");
-  CHECK(read(nullptr) == "second\nsecond\n");
+  CHECK(read(zero) == "first\nfirst\n");
+  CHECK(read(three) == "second\nsecond\n");  // as long as it has not been told
+  to_three.put("note " + note->rest, std::move(note->descriptor));
+  CHECK(read(three) == "first\nfirst\n");
+  CHECK(own_text(root.path().string()).bytes == "second\nsecond\n");  // in no job
 }
 
 TEST_CASE("a run is saved on one layout, continued on a second and a third: one rank's losses") {
@@ -584,7 +592,11 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
     CHECK(each.step_seconds > 0);
     CHECK((each.bytes_per_step > 0) == (each.name != "one rank"));
     CHECK(contains(techniques_text(all), each.name));
-    CHECK(contains(techniques_html(all), each.layout));
+    CHECK(contains(techniques_html(all, ""), each.layout));
+    CHECK_FALSE(contains(techniques_html(all, ""), "<a "));
+    const std::string lesson = YOTTA_SOURCE_DIR "/lessons/" + each.lesson + "/README.md";
+    CHECK(std::filesystem::exists(lesson));
+    CHECK(contains(techniques_html(all, "book"), "href=\"book/lessons/" + each.lesson + ".html\""));
   }
   CHECK(std::abs(fsdp.bytes_per_step / ddp.bytes_per_step - 1.5) <= 0.05);  // 3 P against 2 P
   CHECK(fsdp.peak_bytes < 0.75 * ddp.peak_bytes);
@@ -829,6 +841,23 @@ TEST_CASE("master weights are the loaded file's numbers, not those rounded to bf
   check("", 0);
   check("dp=2", 1);
   check("tp=2,pp=2,fsdp=2", 0);
+}
+
+TEST_CASE("--graph repeats one step on one GPU: what cannot be so is refused with its reason") {
+  TrainingPlan plan = tiny("", "");
+  const auto refused = [&] { return message_of([&] { check_plan(plan); }); };
+  plan.graph = true;
+  CHECK(contains(refused(), "--graph records the steps of a GPU; add --device cuda"));
+  plan.device = Device::cuda;
+  CHECK_FALSE(contains(refused(), "--graph"));
+  plan.ranks = 2;
+  CHECK(contains(refused(), "--graph is for one GPU that computes alone"));
+  plan.ranks = 1, plan.workers = 2;
+  CHECK(contains(refused(), "--graph is for one GPU that computes alone"));
+  plan.workers = 0, plan.model.dropout = 0.1;
+  CHECK(contains(refused(), "dropout draws other masks in each step"));
+  plan.model.dropout = 0, plan.pack = true;
+  CHECK(contains(refused(), "packed documents end elsewhere in each step"));
 }
 
 TEST_CASE("SGD, with and without momentum: one rank's losses, and what it holds and saves") {

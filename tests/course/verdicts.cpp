@@ -1,5 +1,6 @@
 // Points, messages and compile errors of `./yotta check`, from records and logs that are made up
 // here.
+#include "runner/apart.hpp"
 #include "runner/memory_error.hpp"
 #include "runner/salvage.hpp"
 #include "runner/solution.hpp"
@@ -218,6 +219,21 @@ TEST_CASE("a task that uses one which is not solved says to mend that first, and
   CHECK(tasks[0]["mend_first"].is_null());
   CHECK(tasks[1]["mend_first"] == "7.1");
   CHECK(tasks[1]["message"] == "mend 7.1 first: 7.2 uses it\ncolumns\nlook at columns");
+}
+
+TEST_CASE(
+    "where there is no library to judge a task with, the verdict says that, once it is begun") {
+  Exercise exercise = exercise_of({{"7.1", "one", 40}, {"7.2", "two", 30}, {"7.3", "", 30}});
+  exercise.tasks[1].needs = exercise.tasks[2].needs = {"7.1"};
+  Grade grade = grade_of(exercise, {{"7.1: a", false}, {"7.2: a", false}, {"7.3: a", false}});
+  mark_not_apart({"7.1", "7.2"}, grade);
+  const std::string text = verdict_text(exercise, verdict_of(grade));
+  CHECK_MESSAGE(contains(text, "\n7.2 could not be judged alone: this tree has no right solution"),
+                text);
+  const nlohmann::json tasks = verdict_json(exercise, verdict_of(grade))["tasks"];
+  for (const int task : {0, 1, 2}) CHECK(tasks[task]["not_apart"] == (task == 1));
+  mark_not_apart({"7.1"}, grade);
+  CHECK_FALSE(contains(verdict_text(exercise, verdict_of(grade)), "judged alone"));
 }
 
 TEST_CASE("what is to be mended first is a task that itself waits for none") {

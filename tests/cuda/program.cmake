@@ -3,17 +3,13 @@
 # missing. With a GPU it trains nothing here; tests/gpu_training does that. So, too, with NCCL: the
 # tests of every transport, for processes on GPUs.
 #     cmake -DNVCC=... -DCXX=... -DROOT=<project> -DFOLDER=<scratch> -DEVERY_TRANSPORT=<objects>
-#     -DCOMPILED=<yotta::compiled>
-#           -DZMQ=<libzmq, if it is there> -P program.cmake
+#           -DCOMPILED=<yotta::compiled> -P program.cmake
 get_filename_component(bin ${NVCC} DIRECTORY)
 get_filename_component(home ${bin} DIRECTORY)
 file(MAKE_DIRECTORY ${FOLDER})
 set(defines -DYOTTA_HAVE_CUDA -DYOTTA_COMPILED)
-set(libraries -lcudart -lcublas)
+set(libraries -lcudart -lcublas -lcublasLt)
 find_library(NCCL nccl HINTS ${home}/lib ${home}/lib64)
-if(ZMQ)  # the compiled library has ranks over TCP
-  list(APPEND libraries ${ZMQ})
-endif()
 if(NCCL)
   list(APPEND defines -DYOTTA_HAVE_NCCL)
   list(APPEND libraries ${NCCL})
@@ -44,7 +40,7 @@ function(run)
   set(out "${out}" PARENT_SCOPE)
 endfunction()
 run(${NVCC} -std=c++20 -gencode=arch=compute_90a,code=sm_90a ${defines} --expt-relaxed-constexpr -diag-suppress 1675,2810
-    -I${ROOT}/include -c -o ${FOLDER}/cuda.o ${ROOT}/course/shared/cuda.cu)
+    -I${ROOT}/include -c -o ${FOLDER}/cuda.o ${ROOT}/course/training/cuda.cu)
 run(${CXX} -std=c++20 ${defines} -I${ROOT}/include -c -o ${FOLDER}/main.o ${FOLDER}/main.cpp)
 run(${CXX} -o ${FOLDER}/program ${FOLDER}/main.o ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
     -Wl,-rpath,${home}/lib64:${home}/lib ${COMPILED} ${libraries} -lfmt -lboost_context -pthread)
@@ -62,7 +58,7 @@ endif()
 if(NOT NCCL OR NOT EVERY_TRANSPORT)
   return()
 endif()
-run(${CXX} -std=c++20 ${defines} -DYOTTA_TEST_ON_TCP -DYOTTA_TEST_ON_NCCL -I${ROOT}/include
+run(${CXX} -std=c++20 ${defines} -DYOTTA_TEST_ON_SOCKETS -DYOTTA_TEST_ON_NCCL -I${ROOT}/include
     -I${ROOT}/tests -c -o ${FOLDER}/contract.o ${ROOT}/tests/support/main.cpp)
 run(${CXX} -o ${FOLDER}/contract ${FOLDER}/contract.o ${EVERY_TRANSPORT}  ${FOLDER}/cuda.o -L${home}/lib64 -L${home}/lib
     -Wl,-rpath,${home}/lib64:${home}/lib ${COMPILED} ${libraries} -lfmt -lboost_context -pthread)

@@ -21,19 +21,13 @@ __global__ void count_and_read(int* sum, int* y) {
   y[blockIdx.x * blockDim.x + threadIdx.x] = *sum;
 }
 
-// Adds up what all blocks wrote, in the block that finishes last: the guide's example of memory
-// fences.
-template <bool Fence>
-__global__ void last_block_sums(int* part, int* finished, int* sum) {
-  __shared__ bool last;
-  part[blockIdx.x] = static_cast<int>(blockIdx.x);
-  if (Fence) __threadfence();
-  if (threadIdx.x == 0) last = atomicAdd(finished, 1) == static_cast<int>(gridDim.x) - 1;
+__global__ void count_in_shared(int* y, int bins) {
+  __shared__ int part[32];
+  part[threadIdx.x] = 0;
   __syncthreads();
-  if (!last || threadIdx.x != 0) return;
-  int total = 0;
-  for (unsigned b = 0; b < gridDim.x; ++b) total += part[b];  // line: sums
-  *sum = total;
+  atomicAdd(part + threadIdx.x % static_cast<unsigned>(bins), 1);
+  __syncthreads();
+  y[threadIdx.x] = part[threadIdx.x];
 }
 
 __global__ void beyond(int* x) { atomicAdd(x + 1, 1); }
@@ -49,24 +43,22 @@ TEST_CASE("atomics of all blocks meet without a race, and are counted") {
   CHECK(profile.global_writes().accesses == 256);
 }
 
+TEST_CASE("atomics on one word of shared memory come one after the other") {
+  DeviceArray<int> y(32);
+  for (const int bins : {1, 4, 32}) {
+    CAPTURE(bins);
+    const Profile profile;
+    launch(count_in_shared, 1, 32, 0, nullptr, y.data(), bins);
+    CHECK(profile.shared_writes().requests == 2);
+    CHECK(profile.shared_writes().wavefronts == 1 + 32 / bins);
+    CHECK(profile.shared_writes().conflict_free() == (bins == 32));
+  }
+}
+
 TEST_CASE("a plain read of what others change atomically is a race") {
   DeviceArray<int> sum(std::vector<int>{0}), y(64);
   check_says(error_of([&] { launch(count_and_read, 1, 64, 0, nullptr, sum.data(), y.data()); }),
              {"race: line", "changes atomically"});
-}
-
-TEST_CASE("the last block may read what others wrote if they published it with a fence") {
-  DeviceArray<int> part(5), finished(std::vector<int>{0}), sum(1);
-  CHECK(error_of([&] {
-          launch(last_block_sums<true>, 5, 1, 0, nullptr, part.data(), finished.data(), sum.data());
-        }) == "no error");
-  CHECK(sum.to_host()[0] == 10);
-  finished.fill_zero();
-  check_says(error_of([&] {
-               launch(last_block_sums<false>, 5, 1, 0, nullptr, part.data(), finished.data(),
-                      sum.data());
-             }),
-             {line_at("sums"), "race", "Blocks have no order"});
 }
 
 TEST_CASE("bounds and initialisation hold for atomics too") {

@@ -76,24 +76,3 @@ TEST_CASE("a thread that waits for a lock lets the others go on") {
   launch(lock, 4, 64, 0, nullptr, mutex.data(), sum.data());
   CHECK(sum.to_host()[0] == 4 * 63 * 64 / 2);
 }
-
-#if !defined(__CUDACC__)
-namespace {
-__global__ void waits_forever(int* flag) {
-  while (atomicCAS(flag, 1, 2) != 1) {
-  }
-}
-}  // namespace
-
-TEST_CASE("a thread that waits for what never happens is stopped") {
-  DeviceArray<int> flag(std::vector<int>{0});
-  try {
-    launch(waits_forever, 1, 1, 0, nullptr, flag.data());
-    FAIL("was not stopped");
-  } catch (const KernelError& error) {
-    const std::string message = error.what();
-    INFO(message);
-    CHECK(message.find("without success") != std::string::npos);
-  }
-}
-#endif

@@ -1,6 +1,5 @@
-// nvcc compiles the attention kernels as they are used, without a warning (ptxas -v: forward spills
-// nothing at d = 64 and 128; backward some 200 bytes at d = 128); the suite asks
-// no more of this file.
+// nvcc compiles the attention kernels as they are used, without a warning; registers.tsv has their
+// registers.
 #include "yotta/device/flash_attention_rungs.hpp"
 
 namespace yotta {

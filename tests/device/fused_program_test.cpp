@@ -4,6 +4,7 @@
 
 #include "device/fusion_examples.hpp"
 #include "support/not_run.hpp"
+#include "yotta/core/compare.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -221,6 +222,18 @@ TEST_CASE("a function is captured once for each size") {
   for (const int64_t rows : {4, 8, 4, 8})
     check_close(f(net_input(rows))[0], at_once(net_input(rows))[0]);
   CHECK(f.programs().size() == 2);
+}
+
+TEST_CASE("results of 36 MB are stored past the caches, aligned or not") {
+  const Tensor x = uniform("x", {3000, 3000}), b = uniform("b", {3000});
+  const auto chain = [](const std::vector<Array>& in) {
+    return std::vector<Array>{in[0] * 2 + 1.0, in[0] + in[1]};
+  };
+  const Graph graph = merge_equal(capture_list(chain, {x, b}));
+  CHECK(print_cpu(graph, {kernels(graph, fuse(graph))[0]}).find("  stream(") != std::string::npos);
+  const std::vector<Tensor> fused = FusedProgram(graph)({x, b});
+  const std::vector<Array> one_by_one = chain({Array(x), Array(b)});
+  for (size_t i = 0; i < 2; ++i) CHECK(compare(fused[i], one_by_one[i].tensor(), 1e-6));
 }
 
 TEST_CASE("what all tasks of a row read is not written over by one of them") {

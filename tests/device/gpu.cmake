@@ -2,6 +2,8 @@
 #
 #     nvcc_headers     the headers that nvcc compiles, in one file
 #     nvcc_<file>      every .cu file
+#     nvcc_registers_<file>_<arch>
+#                      registers, spills and occupancy of its kernels, against registers.tsv
 #     nvcc_gpu_tests   the tests whose kernels also run on a GPU, joined into one program of cases:
 #                      gpu_tests
 #     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's
@@ -9,27 +11,36 @@
 #
 # Compiling needs no GPU. Where there is none, the last say "not run". With one, bench/gpu_session
 # does all of it and the benchmarks by one command; that it works is tested here with programs that
-# only play a GPU.
+# only play a GPU, and that a packed one runs alone with the emulator's.
 
 find_program(NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(no_nvcc "nvcc is not installed (it comes with the CUDA Toolkit)")
-set(gpu_flags -std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -diag-suppress 1675,2810,20208
+set(gpu_flags -std=c++20 --expt-relaxed-constexpr -diag-suppress 1675,2810,20208
               -I${PROJECT_SOURCE_DIR}/include -I${PROJECT_SOURCE_DIR}/tests -I${PROJECT_SOURCE_DIR} -DFMT_HEADER_ONLY)
+# A100, H100 and H200; what is neither compiles the PTX when it starts: L40, Blackwell.
+set(gpu_code -gencode=arch=compute_80,code=[sm_80,compute_80] -gencode=arch=compute_90a,code=sm_90a)
 
-set(nvcc_headers device/atomics device/cooperative_groups device/counted device/cp_async device/device_memory
-    device/flash_attention_rungs device/graphs device/half device/kernel device/ldmatrix device/matmul_kernels
-    device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mma device/occupancy device/roofline_matmul
-    device/streams device/tensor_cores_rungs device/vector_types device/cuda/body_kernels device/cuda/cuda_accelerator
+set(nvcc_headers device/atomics device/cooperative_groups device/counted device/cp_async device/cp_async_bulk device/cp_async_bulk_tensor device/cuda_pipeline device/device_memory
+    device/flash_attention_rungs device/fp8 device/graphs device/half device/kernel device/ldmatrix device/matmul_kernels
+    device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mbarrier device/mma device/occupancy device/roofline_matmul
+    device/streams device/tensor_cores_cuda_pipeline device/tensor_cores_rungs device/tensor_cores_hopper device/tensor_map device/vector_types device/warp_groups device/wgmma device/cuda/body_kernels device/cuda/cuda_accelerator
     device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
 list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/\\1.hpp")
-set(nvcc_tests atomics cooperative_groups counted cp_async device_memory emulator/cuda_builtins flash_attention_backward
-    flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp graphs half
-    kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mma mma_fragments roofline_matmul streams
-    tensor_cores tensor_cores_pipeline tensor_cores_rungs tensor_cores_tile vector_types)
+set(nvcc_tests atomics cooperative_groups counted cp_async cp_async_bulk cp_async_bulk_tensor cuda_pipeline device_memory emulator/cuda_builtins flash_attention_backward
+    flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp fp8 graphs half
+    kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mbarrier mma mma_fragments roofline_matmul streams
+    tensor_cores tensor_cores_cuda_pipeline tensor_cores_hopper tensor_cores_pipeline tensor_cores_rungs tensor_cores_tile vector_types
+    warp_groups wgmma)
 list(TRANSFORM nvcc_tests REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/device/\\1_test.cpp")
 file(GLOB nvcc_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cu
+     ${PROJECT_SOURCE_DIR}/tests/device/unchanged/programs/*.cu
      ${PROJECT_SOURCE_DIR}/bench/*.cu ${PROJECT_SOURCE_DIR}/lessons/*/*.cu)
-yotta_add_test(bench_gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session)
+yotta_add_test(bench_gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session
+               ${PROJECT_BINARY_DIR}/lessons/lesson_02_roofline)
+# The same with real programs, of the emulator, in an empty root folder.
+yotta_add_test(bench_gpu_session_alone ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_alone_test
+               ${PROJECT_SOURCE_DIR}/bench/gpu_session ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/course/ncu_sample.csv)
+yotta_long(TESTS bench_gpu_session_alone)
 if(NOT NVCC)
   foreach(name nvcc_headers nvcc_gpu_tests ${nvcc_files})
     yotta_not_run(${name} ${no_nvcc})
@@ -39,12 +50,24 @@ else()
   list(TRANSFORM includes REPLACE "(.+)" "#include \"\\1\"")
   list(JOIN includes "\n" includes)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu CONTENT "${includes}\n")
-  yotta_add_test(nvcc_headers ${NVCC} ${gpu_flags} -c -o /dev/null ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu)
+  yotta_add_test(nvcc_headers ${NVCC} ${gpu_flags} ${gpu_code} -c -o /dev/null ${CMAKE_CURRENT_BINARY_DIR}/gpu/nvcc_headers.cu)
   set_tests_properties(nvcc_headers PROPERTIES COST 50)
   yotta_long(TESTS nvcc_headers)
   foreach(file ${nvcc_files})
-    yotta_add_test(nvcc_${file} ${NVCC} ${gpu_flags} -c -o /dev/null ${PROJECT_SOURCE_DIR}/${file})
+    yotta_add_test(nvcc_${file} ${NVCC} ${gpu_flags} ${gpu_code} -c -o /dev/null ${PROJECT_SOURCE_DIR}/${file})
     yotta_long(TESTS nvcc_${file})
+  endforeach()
+
+  # Registers, spills and occupancy are not worse than in the table.
+  foreach(file device/matmul device/tensor_cores device/flash_attention device/flex_attention_kernel nn/attention_f32)
+    get_filename_component(stem ${file} NAME)
+    foreach(arch sm_80 sm_90a)
+      yotta_add_test(nvcc_registers_${stem}_${arch} ${PROJECT_SOURCE_DIR}/bench/gpu_registers --arch ${arch} --table
+                     ${CMAKE_CURRENT_SOURCE_DIR}/device/registers.tsv ${CMAKE_CURRENT_SOURCE_DIR}/${file}.cu)
+      if(NOT stem STREQUAL matmul)
+        yotta_long(TESTS nvcc_registers_${stem}_${arch})
+      endif()
+    endforeach()
   endforeach()
 
   # All of its libraries are within it, so that it can be carried to a machine with a GPU and little
@@ -56,7 +79,7 @@ else()
     string(MAKE_C_IDENTIFIER ${object} name)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/gpu/${name}.o)
     add_custom_command(OUTPUT ${object} DEPENDS ${test} DEPFILE ${object}.d
-                       COMMAND ${NVCC} ${gpu_flags} -O1 -lineinfo -x cu -MD -MT ${object} -MF ${object}.d -c -o ${object} ${test}
+                       COMMAND ${NVCC} ${gpu_flags} ${gpu_code} -O1 -lineinfo -x cu -MD -MT ${object} -MF ${object}.d -c -o ${object} ${test}
                        COMMENT "nvcc: ${name}")
     list(APPEND objects ${object})
   endforeach()

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/mma_input.hpp"
+#include "support/not_run.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;
@@ -36,10 +37,36 @@ YOTTA_INSTRUCTION(mma_m16n8k8_bf16)
 YOTTA_INSTRUCTION(mma_m16n8k8_tf32)
 YOTTA_INSTRUCTION(mma_m16n8k4_tf32)
 YOTTA_INSTRUCTION(mma_m16n8k32_s8)
-YOTTA_INSTRUCTION(mma_m16n8k32_e4m3)
-YOTTA_INSTRUCTION(mma_m16n8k32_e5m2)
 YOTTA_INSTRUCTION(mma_m8n8k4_f64)
 YOTTA_INSTRUCTION(mma_m8n8k4_f16)
+
+// fp8 needs sm_89: on an older GPU these do nothing, and are not called.
+struct Call_mma_m16n8k32_e4m3 {
+  template <class... Registers>
+  __device__ void operator()(Registers&... registers) const {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+    mma_m16n8k32_e4m3(registers...);
+#endif
+  }
+};
+struct Call_mma_m16n8k32_e5m2 {
+  template <class... Registers>
+  __device__ void operator()(Registers&... registers) const {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+    mma_m16n8k32_e5m2(registers...);
+#endif
+  }
+};
+bool has_fp8() {
+#if defined(__CUDACC__)
+  int major = 0, minor = 0;
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+  return 10 * major + minor >= 89;
+#else
+  return true;
+#endif
+}
 
 // Loads each lane's registers, executes one instruction, and stores its results.
 template <class Instruction, int A, int B, int C, class Register, class Sum>
@@ -123,6 +150,11 @@ std::string error_of(void (*kernel)(float*), unsigned threads) {
 }
 #endif
 
+__global__ void rounds(const float* x, float* y) {
+  const uint32_t bits = rounded_to_tf32(x[threadIdx.x]) & 0xffffe000u;  // what an mma sees
+  std::memcpy(y + threadIdx.x, &bits, 4);
+}
+
 }  // namespace
 
 TEST_CASE("a matrix in rows, zeros around it") {
@@ -148,10 +180,14 @@ TEST_CASE("every instruction multiplies the matrices that the lanes of a warp ho
   check<M16N8K8Tf32, Tf32, 4, 2, Call_mma_m16n8k8_tf32>("m16n8k8 tf32");
   check<M16N8K4Tf32, Tf32, 2, 1, Call_mma_m16n8k4_tf32>("m16n8k4 tf32");
   check<M16N8K32, int8_t, 4, 2, Call_mma_m16n8k32_s8>("m16n8k32 s8");
-  check<M16N8K32, float8_e4m3, 4, 2, Call_mma_m16n8k32_e4m3>("e4m3");
-  check<M16N8K32, float8_e5m2, 4, 2, Call_mma_m16n8k32_e5m2>("e5m2");
   check<M8N8K4F64, double, 1, 1, Call_mma_m8n8k4_f64>("m8n8k4 f64");
   check<M8N8K4Volta, float16, 2, 2, Call_mma_m8n8k4_f16>("m8n8k4 f16");
+}
+
+TEST_CASE("instructions of fp8 too") {
+  if (!has_fp8()) YOTTA_NOT_RUN("fp8 needs a GPU of sm_89 or newer");
+  check<M16N8K32, float8_e4m3, 4, 2, Call_mma_m16n8k32_e4m3>("e4m3");
+  check<M16N8K32, float8_e5m2, 4, 2, Call_mma_m16n8k32_e5m2>("e5m2");
 }
 
 #if !defined(__CUDACC__)
@@ -172,3 +208,14 @@ TEST_CASE("lanes that meet in two different instructions are told so") {
   CHECK(error.find("mma_m16n8k16_f16()") != std::string::npos);
 }
 #endif
+
+TEST_CASE("tf32: to the nearest, ties away from zero") {
+  const float unit = 0x1p-10f, last = 0x1p-23f, huge = 0x1.fffffep127f;
+  const DeviceArray<float> x(std::vector<float>{1.0f + unit / 2, -1.0f - unit / 2,
+                                                1.0f + unit / 2 - last, 1.0f + 3 * unit / 4, huge,
+                                                -huge * 2, 0.0f});
+  DeviceArray<float> y(7);
+  launch(rounds, 1, 7, 0, nullptr, x.data(), y.data());
+  CHECK(y.to_host() == std::vector<float>{1.0f + unit, -1.0f - unit, 1.0f, 1.0f + unit, huge * 2,
+                                          -huge * 2, 0.0f});
+}

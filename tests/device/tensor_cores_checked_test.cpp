@@ -50,6 +50,45 @@ std::string made() {
   });
 }
 
+// One thread, one copy of 16 bytes: what is wrong with it.
+enum class BadCopy { none, askew, from_shared, from_local, to_global, twice, overwritten };
+template <BadCopy bad>
+__global__ void one_copy(float* x, float* y) {
+  __shared__ __align__(16) float tile[8], other[8];
+  __align__(16) float mine[4] = {};
+  for (unsigned i = threadIdx.x; i < 8; i += 32) other[i] = 1.0f;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const float* from = bad == BadCopy::askew         ? x + 2
+                      : bad == BadCopy::from_shared ? other
+                      : bad == BadCopy::from_local  ? mine
+                                                    : x;
+  float* to = bad == BadCopy::to_global ? y : tile;
+  const int bytes = bad == BadCopy::askew ? 8 : 16;
+  cp_async<16>(to, from, bytes);                         // line: one copy
+  if (bad == BadCopy::twice) cp_async<16>(tile, x + 4);  // line: again
+  if (bad == BadCopy::overwritten) x[1] = 5.0f;          // line: overwrites
+  cp_async_commit();
+  cp_async_wait<0>();
+  y[0] = tile[0];
+}
+
+template <BadCopy bad>
+std::string copied() {
+  return error_of([] {
+    DeviceArray<float> x(std::vector<float>(16, 1.0f)), y(std::vector<float>(16, 0.0f));
+    x.named("x");
+    y.named("y");
+    launch(one_copy<bad>, 1, 32, 0, nullptr, x.data(), y.data());
+  });
+}
+
+__global__ void loads_from_global(const bfloat16* x, uint32_t* y) {
+  uint32_t block[1];
+  ldmatrix_x1(block, x + 8 * threadIdx.x);  // line: from global
+  y[threadIdx.x] = block[0];
+}
+
 }  // namespace
 
 TEST_CASE("every rung passes all checks, for sizes that divide and that do not") {
@@ -98,4 +137,30 @@ TEST_CASE("what is forgotten around cp.async and ldmatrix is caught, with line a
              {"race: line", "writes what line", "Put a __syncthreads() between"});
   check_says(made<MismatchDiagnosis::alignment>(), {load, "not a multiple of 16", "tile"});
   check_says(made<MismatchDiagnosis::edge>(), {load, "reads 16 bytes out of bounds: tile"});
+}
+
+TEST_CASE("cp.async: alignment, memory spaces, one place twice, a source that changes") {
+  const std::string first = line_at("one copy");
+  CHECK(copied<BadCopy::none>() == "no error");
+  check_says(copied<BadCopy::askew>(), {first, "not a multiple of 16", "x, 8 bytes too far"});
+  check_says(copied<BadCopy::from_shared>(),
+             {first, "reads 16 bytes of other, which is shared memory", "from global to shared"});
+  check_says(copied<BadCopy::from_local>(),
+             {first, "of a local variable", "from global to shared"});
+  check_says(copied<BadCopy::to_global>(),
+             {first, "writes 16 bytes of y, which is global memory", "from global to shared"});
+  check_says(copied<BadCopy::twice>(), {line_at("again"), "writes tile, element 0 of 2 too early",
+                                        "cp.async of line " + first.substr(0, first.size() - 2)});
+  const std::string overwrites = line_at("overwrites");
+  check_says(copied<BadCopy::overwritten>(),
+             {first, "copies x, element 0",
+              "which line " + overwrites.substr(0, overwrites.size() - 2) + " has overwritten"});
+}
+
+TEST_CASE("ldmatrix reads shared memory only") {
+  const DeviceArray<bfloat16> x(std::vector<bfloat16>(256, bfloat16(1.0f)));
+  DeviceArray<uint32_t> y(32);
+  check_says(
+      error_of([&] { launch(loads_from_global, 1, 32, 0, nullptr, x.data(), y.data()); }),
+      {line_at("from global"), "which is global memory", "ldmatrix reads shared memory only"});
 }

@@ -23,6 +23,18 @@ TEST_CASE("lanes have names") {
   CHECK(lane_name(trace, 1, message_lane(7, false)) == "to rank 7 (pp, world)");
 }
 
+TEST_CASE("lanes of one name are told apart by what they carried, or else by a number") {
+  Trace trace = yotta_test::step_trace();
+  CHECK(lane_names(trace, 0) ==
+        std::map<int, std::string>{{0, "compute"}, {-1, "dp: ddp.gradients"}, {-2, "dp: weights"}});
+  for (TraceEvent& event : trace.ranks[0])
+    if (event.lane < 0) event.name = "weights";
+  CHECK(lane_names(trace, 0)[-1] == "dp: weights");
+  CHECK(lane_names(trace, 0)[-2] == "dp: weights #2");
+  trace.lanes[0][-2] = {"tp"};
+  CHECK(lane_names(trace, 0)[-2] == "tp");
+}
+
 TEST_CASE("a kept text outlives its origin, and is one for all") {
   std::string text = "a label of more than fifteen characters";
   const std::string_view first = kept(text);

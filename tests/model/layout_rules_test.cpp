@@ -32,7 +32,7 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
                  "blockwise attention never keeps: nothing would be saved. Nearest: plain"));
   CHECK(contains(said({.pp = 2}, 64, {.schedule = PipelineKind::zb_h2, .chunks = 2}),
                  "ZB-H2 has one stage per rank, not 2"));
-  CHECK(contains(said({}, 64, {.chunks = 0}), "0 chunks per rank"));
+  CHECK(contains(said({}, 64, {.chunks = 0}), "NdOptions::chunks is 0"));
   const auto kind = [](PipelineKind schedule, int64_t m, int count = 1) {
     return NdOptions{.microbatches = m, .schedule = schedule, .chunks = count};
   };
@@ -198,9 +198,42 @@ TEST_CASE("ep wants experts, and a capacity the order of tokens; what is suggest
   expect_layout(config, {.cp = 2, .ep = 3}, 8);
   CHECK(contains(said({.ep = 3, .dp_replicate = 4}),
                  "a batch of 8 sequences does not give each of 12 data-parallel ranks one"));
+  const auto with_microbatches = [&](int64_t batch, int64_t m) {
+    return message_of(
+        [&] { expect_layout(config, {.dp_replicate = 2}, batch, {.microbatches = m}); });
+  };
+  CHECK(contains(with_microbatches(7, 4),
+                 "a batch of 7 sequences gives some of 2 data-parallel ranks 4 microbatches, "
+                 "others 3; the nearest batch is 8"));
+  for (const auto& [batch, m] : {std::pair{8, 4}, {7, 3}, {6, 4}})
+    CHECK(with_microbatches(batch, m) == "nothing was thrown");
   config.mixture.capacity = 1;
   CHECK(contains(said({.cp = 2, .ep = 3}),
                  "a rank holds early and late ones. Nearest: "
                  "cp 1, or no capacity"));
   expect_layout(config, {.ep = 3}, 8);
+}
+
+TEST_CASE("the balance loss of a whole batch wants GPipe, or no pipeline") {
+  TransformerConfig config = llama_config(4, 16, 48, 8, 4, 24, 24);
+  config.mixture.experts = 4;
+  using enum PipelineKind;
+  const auto said = [&](const MeshShape& shape, int64_t m, PipelineKind kind, int chunks = 1) {
+    return message_of([&] {
+      expect_layout(
+          config, shape, 8,
+          {.microbatches = m, .balance_over_batch = true, .schedule = kind, .chunks = chunks});
+    });
+  };
+  for (const auto& [kind, chunks, words] :
+       {std::tuple{one_f_one_b, 1, "1F1B"}, {zb_h1, 1, "ZB-H1"}, {naive, 1, "naive"}})
+    CHECK(contains(said({.pp = 2}, 4, kind, chunks),
+                   fmt::format("needs the loads of its 4 microbatches before the first backward "
+                               "pass, and {} begins earlier. Nearest: GPipe, or 1 microbatch, or "
+                               "a balance loss of each microbatch",
+                               words)));
+  CHECK(contains(said({}, 4, interleaved, 2), "interleaved 1F1B begins earlier. Nearest: GPipe"));
+  CHECK(said({.pp = 2}, 4, gpipe) == "nothing was thrown");
+  CHECK(said({.ep = 2}, 4, one_f_one_b) == "nothing was thrown");
+  CHECK(said({.pp = 2}, 1, one_f_one_b) == "nothing was thrown");
 }

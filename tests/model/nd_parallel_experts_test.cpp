@@ -93,6 +93,32 @@ TEST_CASE(
                {.context = ContextParallel::ulysses, .sequence_parallel = true}, whole);
 }
 
+TEST_CASE("a balance loss of the whole batch: any microbatches, the loss and gradients of one") {
+  TransformerConfig config = with_losses(mixture_of(4, 2));
+  config.mixture.bias_rate = 0.01;
+  const Outcome whole = serial(config);
+  for (const int64_t microbatches : {1, 4})
+    for (const MeshShape& shape :
+         {MeshShape{}, MeshShape{.ep = 2}, MeshShape{.dp_replicate = 2},
+          MeshShape{.ep = 2, .dp_replicate = 2}, MeshShape{.ep = 2, .dp_shard = 2},
+          MeshShape{.tp = 2, .ep = 2}, MeshShape{.cp = 2}, MeshShape{.pp = 2, .ep = 2}})
+      if (8 / shape.data_ranks() >= microbatches)
+        check_layout(config, shape,
+                     {.microbatches = microbatches,
+                      .balance_over_batch = true,
+                      .schedule = PipelineKind::gpipe},
+                     whole);
+  for (const MeshShape& shape : {MeshShape{.ep = 2}, MeshShape{.pp = 2}})  // forward runs again
+    check_layout(config, shape,
+                 {.microbatches = 2,
+                  .balance_over_batch = true,
+                  .checkpoint = {Recompute::all},
+                  .schedule = PipelineKind::gpipe},
+                 whole);
+  check_layout(config, {.dp_replicate = 2},
+               {.microbatches = 2, .balance_over_batch = true, .zero = {.stage = 2}}, whole);
+}
+
 TEST_CASE("a mixture whose step is refused goes on as if it had never been taken") {
   TransformerConfig config = with_losses(mixture_of(4, 2));
   config.mixture.bias_rate = 0.01;

@@ -154,8 +154,10 @@ TEST_CASE("what is drawn: every technique, with each of the others") {
   for (const auto& [words, count] : others) CHECK_MESSAGE(count > 1, words);
 }
 
+// Under AddressSanitizer one takes ten times as long, so that a part of them must do.
 TEST_CASE("random layouts up to 8 ranks, random models, sizes, seeds and options") {
-  for (uint64_t seed = 1; seed <= (long_form() ? 5 : 1) * drawn_layouts; ++seed) {
+  const uint64_t layouts = (long_form() ? 5 : 1) * drawn_layouts / (YOTTA_ASAN ? 4 : 1);
+  for (uint64_t seed = 1; seed <= layouts; ++seed) {
     const Drawn drawn = draw_layout(seed);
     check_layout(drawn.config, drawn.shape, drawn.options, serial(drawn.config, drawn.batch),
                  drawn.batch);

@@ -217,6 +217,14 @@ TEST_CASE("packed documents: no target is another's, each token but the last of 
                  "4 documents have 6 tokens that another one follows"));
 }
 
+TEST_CASE("a separator cuts files into documents, and is in none of them") {
+  Text text{.bytes = "--one----two-three--four", .files = 2, .ends = {12, 24}};
+  split_documents(text, "--");
+  CHECK(text.bytes == "onetwo-threefour");
+  CHECK(text.ends == std::vector<int64_t>{3, 6, 12, 16});  // "two" ends with its file
+  CHECK(contains(message_of([&] { split_documents(text, "\n"); }), "stands nowhere in the text"));
+}
+
 TEST_CASE("bytes above 127 are tokens above 127, and on meta there are shapes only") {
   const Batches batches("\xC3\xA9", 1, 0);
   CHECK(batches.draw(0, 0, 1).inputs.item({0, 0}) == 0xC3);

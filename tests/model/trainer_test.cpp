@@ -4,11 +4,12 @@
 
 #include "support/layer_check.hpp"
 #include "support/message_of.hpp"
-#include "yotta/comm/run_ranks.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/sgd.hpp"
 #include "yotta/nn/transformer.hpp"
+#include "yotta/parallel/activation_checkpointing.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -224,6 +225,65 @@ TEST_CASE("a jump of the loss stops the run and names the largest gradient") {
   CHECK(contains(said, "step 10: the loss jumped"));
   CHECK(contains(said, "the largest gradient is that of"));
   CHECK_THROWS_AS(trainer.step(10, batch, 16), TrainingDiverged);
+}
+
+namespace {
+// One op after the other of step 7 of a model of two blocks, on a clock.
+std::vector<TraceEvent> ops_of_step(Recompute what) {
+  const Timed run = run_on(ideal(1), 1, [&](Communicator&) {
+    TransformerConfig config = small(Dialect::gpt2, DType::f32);
+    config.attention = AttentionKind::plain;
+    const Transformer model(config);
+    const std::vector<LayerPtr> stack = checkpointed(model.stack(), {.what = what}, 1, 3);
+    AdamW adamw(parameters(stack));
+    Trainer trainer(stack, adamw, {});
+    trainer.step(7, std::vector{sequences(4, 8)}, 32);
+  });
+  return run.trace.ranks[0];
+}
+// By phase: how many ops of this name.
+std::map<Phase, int> phases_of(const std::vector<TraceEvent>& ops, std::string_view name) {
+  std::map<Phase, int> count;
+  for (const TraceEvent& op : ops)
+    if (op.name == name) ++count[op.phase];
+  return count;
+}
+}  // namespace
+
+TEST_CASE("on a clock every op of a step knows the step and its phase") {
+  using Phases = std::map<Phase, int>;
+  for (const Recompute what : {Recompute::none, Recompute::all, Recompute::revolve,
+                               Recompute::attention, Recompute::pointwise}) {
+    CAPTURE(static_cast<int>(what));
+    const std::vector<TraceEvent> ops = ops_of_step(what);
+    for (const TraceEvent& op : ops) {
+      CAPTURE(op.name);
+      CHECK(op.step == 7);
+      CHECK(op.phase != Phase::none);
+    }
+    const auto only = [&](const char* name, Phase phase) {
+      const Phases found = phases_of(ops, name);
+      return found.size() == 1 && found.contains(phase);
+    };
+    CHECK(only("linear_backward_input", Phase::backward_input));
+    CHECK(only("linear_backward_weight", Phase::backward_weight));
+    CHECK(only("adamw", Phase::optimizer));
+  }
+}
+
+TEST_CASE("what was dropped is computed again in a phase of its own") {
+  using Phases = std::map<Phase, int>;
+  const auto phases = [](Recompute what, const char* name) {
+    return phases_of(ops_of_step(what), name);
+  };
+  const int products = phases(Recompute::none, "linear")[Phase::forward];
+  CHECK(phases(Recompute::none, "linear") == Phases{{Phase::forward, products}});
+  CHECK(phases(Recompute::all, "linear") ==
+        Phases{{Phase::forward, products}, {Phase::recompute, products - 1}});  // not the head
+  CHECK(phases(Recompute::revolve, "linear")[Phase::recompute] == (products - 1) / 2);  // block 0
+  CHECK(phases(Recompute::attention, "attention_plain")[Phase::recompute] == 2);
+  CHECK(phases(Recompute::pointwise, "gelu") == Phases{{Phase::forward, 2}, {Phase::recompute, 2}});
+  CHECK(phases(Recompute::pointwise, "linear") == Phases{{Phase::forward, products}});
 }
 
 TEST_CASE("a whole training step runs on meta, at any size") {

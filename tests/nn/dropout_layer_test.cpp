@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "support/layer_check.hpp"
+#include "support/refused.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -49,4 +52,9 @@ TEST_CASE("outside training and at p = 0 x passes through, and nothing is kept")
     CHECK(dropout.backward_input(x, saved).shares_memory(x));
     CHECK(saved.bytes() == 0);
   }
+}
+
+TEST_CASE("a probability of 1, below 0 or NaN is refused when the layer is made") {
+  for (const double p : {1.0, 1.5, -0.5, std::numeric_limits<double>::quiet_NaN()})
+    yotta_test::check_refused({{"the probability of dropout is", [&] { Dropout("d", p); }}});
 }

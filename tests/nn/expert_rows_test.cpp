@@ -121,6 +121,10 @@ TEST_CASE("expert rows: bf16 is summed in f32, threads, meta, errors") {
   const DeviceScope meta(Device::meta);
   const ExpertRows even = sort_by_expert(Tensor::empty({5, 2}, DType::i32), 4);
   CHECK(even.counts == std::vector<int64_t>{3, 3, 2, 2});
+  const std::vector<int64_t> before = {1, 0, 3, 5};
+  const ExpertRows full = sort_by_expert(Tensor::empty({5, 2}, DType::i32), 4, 3, before);
+  CHECK(full.counts == std::vector<int64_t>{2, 3, 0, 0});
+  CHECK(full.assignment.numel() == 5);
   const Tensor there = gather_rows(Tensor::empty({5, 8}), even.assignment, 2);
   CHECK(there.shape() == Shape{10, 8});
   CHECK(combine_rows(there, even.assignment, Tensor::empty({5, 2})).shape() == Shape{5, 8});

@@ -32,6 +32,25 @@ TEST_CASE("the balance loss: alpha when all is even, E alpha / k when all goes t
                  "balance_loss: load is (3) f64, expected (5)"));
 }
 
+TEST_CASE("microbatches whose loads are added up have the balance loss of their batch") {
+  const Tensor whole = Tensor::from<double>({.9, .1, .8, .2, .6, .4, .1, .9}, {4, 2});
+  const Tensor first = Tensor::from<double>({2, 0, 2}, {3}),
+               last = Tensor::from<double>({1, 1, 2}, {3});
+  BatchLoads loads;
+  loads.keep("router", 0, Tensor::full({3}, 9, DType::f64));
+  loads.keep("router", 0, first);  // forward runs again
+  loads.keep("router", 2, last);
+  loads.keep("other", 0, Tensor::full({3}, 9, DType::f64));
+  const Tensor load = loads.sum("router");
+  CHECK(load.values() == std::vector<double>{3, 1, 4});
+  const auto half = [&](int64_t begin, const Tensor& of) {  // its part of the mean over all tokens
+    return balance_loss(1, of, 1, whole.rows(begin, begin + 2)) * of.item({2}) / 4;
+  };
+  CHECK(half(0, load) + half(2, load) == doctest::Approx(1.1).epsilon(1e-14));
+  CHECK(half(0, first) + half(2, last) == doctest::Approx(1.35).epsilon(1e-14));  // each its own
+  CHECK(contains(message_of([&] { loads.sum("third"); }), "third: no forward pass has left"));
+}
+
 TEST_CASE("the z-loss is the mean square of log sum of e^logit") {
   const Tensor logits = Tensor::from<double>({0, 0, 1000, 1000}, {2, 2});
   const double a = std::log(2.0), b = 1000 + a;

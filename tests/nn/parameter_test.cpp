@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "support/refused.hpp"
+#include "yotta/nn/linear.hpp"
+#include "yotta/nn/norm_layer.hpp"
+
 using namespace yotta;
 
 TEST_CASE("memory is counted as parameters and gradients; a bf16 weight has an f32 gradient") {
@@ -41,4 +45,17 @@ TEST_CASE("a gradient is final after the last use has reported, once a microbatc
     embedding.mark_grad_ready();
     CHECK(fired == 2);
   }
+}
+
+TEST_CASE("a layer of no width, or of columns that the whole does not have, is refused") {
+  yotta_test::check_refused({
+      {"LinearOptions::inputs is 0", [] { Linear("l", {.inputs = 0, .outputs = 4}); }},
+      {"LinearOptions::outputs is 0", [] { Linear("l", {.inputs = 4, .outputs = 0}); }},
+      {"rows -1 on", [] { Linear("l", {.inputs = 4, .outputs = 4, .first_output = -1}); }},
+      {"columns -2 on", [] { Linear("l", {.inputs = 4, .outputs = 4, .first_input = -2}); }},
+      {"of a whole of (4, 3)", [] { Linear("l", {.inputs = 4, .outputs = 4, .whole_inputs = 3}); }},
+      {"l.weight: rows 0 on",
+       [] { Linear("l", {.inputs = 4, .outputs = 4, .whole_outputs = -4}); }},
+      {"NormOptions::width is 0, expected 1 or more", [] { Norm("n", {.width = 0}); }},
+  });
 }

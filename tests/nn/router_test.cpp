@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "support/layer_check.hpp"
 #include "yotta/nn/elementwise.hpp"
 
@@ -217,4 +219,47 @@ TEST_CASE("router: leading dims, no rows, bf16, meta, errors") {
   CHECK(shapes.backward_input(there.weight, kept).shape() == Shape{6, 5});
   shapes.backward_weight(kept);
   CHECK(self.ledger.op("linear").flops == 2 * 6 * 5 * 4);
+}
+
+TEST_CASE("experts in groups: the best groups first, by the sum of their largest s + b") {
+  const std::vector<double> s = {.1, .4, .3, .2, .05, .6}, none;
+  RouterOptions o{.width = 4, .experts = 6, .top_k = 2};
+  o.groups = 3, o.top_groups = 1;  // sums of two: .5, .5, .65
+  const auto chosen = [&](const std::vector<double>& b) {
+    const std::vector<double> bias = detail::group_bias<double>(s, b, o);
+    std::vector<int32_t> expert(2);
+    std::vector<double> weight(2);
+    choose_experts<double>(s, bias, true, expert, weight);
+    return expert;
+  };
+  CHECK(chosen(none) == std::vector<int32_t>{5, 4});
+  CHECK(chosen({0, 0, 0, 0, -.5, 0}) == std::vector<int32_t>{1, 0});  // of equal groups the first
+  CHECK(chosen({0, 0, .1, .1, 0, 0}) == std::vector<int32_t>{2, 3});
+  o.top_groups = 2;  // now by the largest of each: .4, .3, .6
+  CHECK(chosen(none) == std::vector<int32_t>{5, 1});
+  CHECK(chosen({0, 0, .35, 0, 0, 0}) == std::vector<int32_t>{2, 5});
+}
+
+TEST_CASE("a router whose experts are in groups sends no token to more of them") {
+  RouterOptions o{.width = 8, .experts = 12, .top_k = 4};
+  o.score = RouterScore::sigmoid, o.groups = 4, o.top_groups = 2, o.initial = normal(1);
+  Router limited("router", o, {5, DType::f64});
+  o.groups = o.top_groups = 1;
+  Router free("router", o, {5, DType::f64});
+  const Tensor x = random_tensor({40, 8}, "x");
+  Saved a, b;
+  const Routing to = limited.route(x, a), anywhere = free.route(x, b);
+  int differ = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    std::set<int32_t> groups;
+    double sum = 0;
+    for (int64_t j = 0; j < 4; ++j) {
+      const int32_t e = to.expert.data<int32_t>()[i * 4 + j];
+      groups.insert(e / 3), sum += to.weight.data<double>()[i * 4 + j];
+      differ += e != anywhere.expert.data<int32_t>()[i * 4 + j];
+    }
+    CHECK(groups.size() <= 2);
+    CHECK(sum == doctest::Approx(1));
+  }
+  CHECK(differ > 0);
 }

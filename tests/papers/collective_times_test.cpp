@@ -5,6 +5,7 @@
 // when both directions are done.
 #include <doctest/doctest.h>
 
+#include "support/near.hpp"
 #include "yotta/comm/collectives_bruck.hpp"
 #include "yotta/comm/collectives_exchange.hpp"
 #include "yotta/comm/collectives_hierarchical.hpp"
@@ -14,6 +15,7 @@
 #include "yotta/comm/run_on.hpp"
 
 using namespace yotta;
+using yotta_test::check_seconds;
 
 namespace {
 
@@ -44,12 +46,6 @@ double seconds(int p, Body body) {
     body(world, arrays);
   };
   return run_on(machine(), p, on_meta, {.trace = false}).seconds();
-}
-
-void check_seconds(double actual, double expected) {
-  CAPTURE(actual);
-  CAPTURE(expected);
-  CHECK(std::abs(actual - expected) <= 1e-12 * expected);
 }
 
 using C = Communicator;

@@ -145,4 +145,7 @@ TEST_CASE("DeepSeek-V3: 21.6% of 1.513e15, and 16.5% of the H800's dense fp8 pea
   CHECK(std::abs(share(1.513e15) - 21.6) <= 0.05);
   CHECK(std::abs(share(chip_named("h100").fp8) - 16.5) <= 0.05);
   CHECK(std::abs(share(chip_named("h100").bf16) - 33.1) <= 0.05);
+  // Section 4.2: sequences of 4096 tokens. Causal scores are an eighth of what a token needs.
+  const double needed = model_flops(deepseek_v3_671b(), 4096, Scores::causal);
+  CHECK(within(needed, 6 * 36.6e9 + 3 * 61 * 2 * 128.0 * 320 * 2048, 0.005));
 }

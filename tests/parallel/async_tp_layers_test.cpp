@@ -18,34 +18,49 @@ const ParameterOptions in_f64{1, DType::f64};
 const BatchPosition training{.seed = 3, .step = 1, .first_sequence = 4, .training = true};
 constexpr Pieces both_kinds[] = {Pieces::one_way, Pieces::both_ways};
 
+// Forward and backward of a layer on one rank, with which its parts are compared.
+class SerialRun {
+ public:
+  SerialRun(Layer& layer, int64_t width)
+      : x_(random_tensor({B, T, width}, "x")), dy_(random_tensor({B, T, width}, "dy")) {
+    Saved saved(training);
+    y_ = layer.forward(x_, saved);
+    dx_ = layer.backward_input(dy_, saved);
+    layer.backward_weight(saved);
+    parameters_ = parameters_of(layer);
+  }
+  void check(Layer& part, const Communicator& tp) const {
+    const int ranks = tp.size();
+    const auto own = [&](const Tensor& all) { return ranks == 1 ? all : own_tokens(all, tp); };
+    Saved saved(training);
+    check_equal(part.forward(own(x_), saved), own(y_), "y", 1e-12, ranks);
+    check_equal(part.backward_input(own(dy_), saved), own(dx_), "dx", 1e-12, ranks);
+    part.backward_weight(saved);
+    CHECK(saved.bytes() == 0);
+    check_parts(parameters_of(part), parameters_, &Parameter::grad, ranks, 1e-11);
+  }
+
+ private:
+  Tensor x_, dy_, y_, dx_;
+  ParameterPtrs parameters_;
+};
+
 }  // namespace
 
 // Attention's q, k and v and its o: all five functions, against one rank.
 TEST_CASE("attention on 1 to 8 ranks with its tokens in pieces is the serial one") {
   const int64_t width = 2 * C;
-  const Tensor x = random_tensor({B, T, width}, "x"), dy = random_tensor({B, T, width}, "dy");
   TransformerConfig config = llama_config(1, width, 4, 8, 8, T, 1);
   config.dtype = DType::f64, config.seed = 1, config.deviation = 0.5, config.dropout = 0.3;
   Attention serial("a", config);
-  Saved saved(training);
-  const Tensor y = serial.forward(x, saved), dx = serial.backward_input(dy, saved);
-  serial.backward_weight(saved);
-  const ParameterPtrs whole = parameters_of(serial);
+  const SerialRun serial_run(serial, width);
   for (const Pieces pieces : both_kinds)
     for (const bool keeps : {false, true})
       for (const int ranks : {1, 2, 4, 8}) {
         const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-          const bool alone = ranks == 1;
           Attention part("a", config);
           cut_half(part, tp, {T, keeps, pieces});
-          Saved own(training);
-          const Tensor mine = part.forward(alone ? x : own_tokens(x, tp), own);
-          check_equal(mine, alone ? y : own_tokens(y, tp), "y", 1e-12, ranks);
-          const Tensor back = part.backward_input(alone ? dy : own_tokens(dy, tp), own);
-          check_equal(back, alone ? dx : own_tokens(dx, tp), "dx", 1e-12, ranks);
-          part.backward_weight(own);
-          CHECK(own.bytes() == 0);
-          check_parts(parameters_of(part), whole, &Parameter::grad, ranks, 1e-11);
+          serial_run.check(part, tp);
         });
         int64_t bytes = 0, formula = 0;
         for (int rank = 0; rank < ranks; ++rank) {
@@ -118,29 +133,17 @@ TEST_CASE("types are those of the whole collectives") {
 }
 
 TEST_CASE("the MLP on 1 to 8 ranks, its tokens in pieces, is the serial one") {
-  const Tensor x = random_tensor({B, T, C}, "x"), dy = random_tensor({B, T, C}, "dy");
   for (const MlpKind kind : {MlpKind::gelu, MlpKind::swiglu}) {
     const MlpOptions options{kind, C, F, true, 0.3, normal(0.5), normal(0.5)};
     Mlp serial("m", options, in_f64);
-    Saved saved(training);
-    const Tensor y = serial.forward(x, saved), dx = serial.backward_input(dy, saved);
-    serial.backward_weight(saved);
-    const ParameterPtrs whole = parameters_of(serial);
+    const SerialRun serial_run(serial, C);
     for (const Pieces pieces : both_kinds)
       for (const bool keeps : {false, true})
         for (const int ranks : {1, 2, 3, 4, 8}) {
           const auto reports = run_ranks(ranks, [&](Communicator& tp) {
-            const bool alone = ranks == 1;
             Mlp part("m", options, in_f64);
             cut_half(part, tp, {T, keeps, pieces});
-            Saved own(training);
-            const Tensor mine = part.forward(alone ? x : own_tokens(x, tp), own);
-            check_equal(mine, alone ? y : own_tokens(y, tp), "y", 1e-12, ranks);
-            const Tensor back = part.backward_input(alone ? dy : own_tokens(dy, tp), own);
-            check_equal(back, alone ? dx : own_tokens(dx, tp), "dx", 1e-12, ranks);
-            part.backward_weight(own);
-            CHECK(own.bytes() == 0);
-            check_parts(parameters_of(part), whole, &Parameter::grad, ranks, 1e-11);
+            serial_run.check(part, tp);
           });
           for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
             const Sent gather = gather_in_pieces_sent(ranks, rank, N, C * 8, pieces);

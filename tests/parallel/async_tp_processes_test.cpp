@@ -1,5 +1,5 @@
 // The pieces of async_tp.hpp on every transport: ranks that are threads, and ranks that are
-// processes under MPI and TCP.
+// processes under MPI and on sockets.
 #include "yotta/parallel/async_tp.hpp"
 
 #include <doctest/doctest.h>

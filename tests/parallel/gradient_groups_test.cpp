@@ -11,6 +11,7 @@
 #include "support/parts_check.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/random.hpp"
+#include "yotta/machine/clock.hpp"
 #include "yotta/model/pipelined.hpp"
 #include "yotta/parallel/parallelize.hpp"
 
@@ -242,6 +243,11 @@ TEST_CASE("a mesh on nodes: what talks most sits closest") {
 
 TEST_CASE("a cluster as a mesh sees it can be mirrored along every axis") {
   const Cluster c = llama3_24k();
+  const auto refusal = [&](const MeshShape& shape, const Axes& axes) {
+    const Cluster seen = as_seen_by(shape, c);
+    return message_of(
+        [&] { VirtualClock(seen, 0).mirror(group_of(shape, 0, axes), Where::current()); });
+  };
   const MeshShape without_cp{.tp = 8, .pp = 16, .dp_replicate = 128};
   const Cluster seen = as_seen_by(without_cp, c);
   REQUIRE(seen.levels.size() == 3);
@@ -249,13 +255,19 @@ TEST_CASE("a cluster as a mesh sees it can be mirrored along every axis") {
   CHECK(seen.levels[1].beta == c.levels[2].beta);
   CHECK(seen.levels[2].chips == 16384);
   CHECK(seen.levels[2].beta == c.levels[3].beta);
+  // FSDP over 4 nodes has 8 ranks in each; tp 3 does not fill a node, and is the node then.
+  const Cluster nodes = cluster_named("h100x96");
+  CHECK(as_seen_by({.dp_shard = 32}, nodes).levels[0].chips == 8);
+  CHECK(as_seen_by({.tp = 3, .dp_shard = 32}, nodes).levels.size() == 1);
+  CHECK(as_seen_by({.tp = 2, .dp_shard = 6}, nodes).levels[0].chips == 2);
+  CHECK(as_seen_by({.tp = 2, .pp = 8}, nodes).levels[0].chips == 2);  // stages one by one
   for (const MeshShape shape :
        {without_cp, MeshShape{8, 16, 16, 1, 1, 8}, MeshShape{4, 2, 2, 1, 2, 3}})
     for (const Axes& axes : {Axes{tp}, Axes{cp}, Axes{pp}, Axes{fsdp}, Axes{dp}, Axes{cp, dp}})
-      CHECK(unequal_links(as_seen_by(shape, c), group_of(shape, 0, axes)).empty());
+      CHECK(refusal(shape, axes) == "nothing was thrown");
   // With ep a gradient is summed over ep and dp together, the router's loads over fsdp too.
   for (const MeshShape shape : {MeshShape{8, 1, 16, 8, 1, 16}, MeshShape{4, 1, 2, 2, 8, 3}})
     for (const Axes& axes : {Axes{tp}, Axes{ep}, Axes{dp}, Axes{ep, dp}, Axes{ep, fsdp, dp}})
-      CHECK(unequal_links(as_seen_by(shape, c), group_of(shape, 0, axes)).empty());
+      CHECK(refusal(shape, axes) == "nothing was thrown");
   CHECK(contains(message_of([] { as_seen_by({.tp = 2}, cluster_named("v5px8")); }), "a torus"));
 }

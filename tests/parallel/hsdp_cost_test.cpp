@@ -6,7 +6,7 @@
 
 #include "parallel/linear_training.hpp"
 #include "support/message_of.hpp"
-#include "yotta/comm/chooser.hpp"
+#include "yotta/comm/run_on.hpp"
 #include "yotta/parallel/hsdp.hpp"
 
 using namespace yotta;
@@ -96,67 +96,17 @@ TEST_CASE("slow links that are fast enough show one shard's trip; without overla
   CHECK(hsdp_seconds(6, t) == inside);
 }
 
-TEST_CASE("a collective's seconds are those of the fastest way of three, as the clock runs it") {
-  const Cluster machine = cluster_named("h100x32");
-  const auto fastest_of = [](const std::vector<AlgorithmTime>& times) {
-    double best = no_limit;
-    for (const AlgorithmTime& each : times)
-      if (each.algorithm == Algorithm::ring || each.algorithm == Algorithm::hierarchical ||
-          each.algorithm == Algorithm::multi_rail)
-        best = std::min(best, each.seconds);
-    return best;
-  };
-  for (const int count : {2, 8, 16, 32})
-    for (const int64_t bytes :
-         {1 << 16, 1 << 24, 1 << 28}) {  // rings per card win with the largest
-      CAPTURE(count);
-      CAPTURE(bytes);
-      const auto size = static_cast<double>(bytes);
-      CHECK(gather_seconds(machine, {count, 1}, size) ==
-            doctest::Approx(fastest_of(all_gather_times(machine, count, bytes))).epsilon(1e-9));
-      CHECK(reduce_scatter_seconds(machine, {count, 1}, size) ==
-            doctest::Approx(fastest_of(reduce_scatter_times(machine, count, bytes))).epsilon(1e-9));
-    }
-  // Chips 0, 8, 16, 24: a ring over the cards. Chips 0, 4, 8, ...: two of each node.
-  CHECK(gather_seconds(machine, {4, 8}, 4e6) == doctest::Approx(3 * (5e-6 + 1e6 / 50e9)).scale(0));
-  CHECK(gather_seconds(machine, {8, 4}, 8e6) ==
-        doctest::Approx(
-            std::min(7 * (5e-6 + 5e5 / 50e9), 4 * (1e-6 + 1e6 / 450e9) + 3 * (5e-6 + 1e6 / 50e9))));
-  CHECK(gather_seconds(machine, {1, 1}, 8e6) == 0);
-}
-
-TEST_CASE("between groups an all_reduce goes by levels where that is faster: by rack, by pod") {
-  Cluster machine = ideal(16);
-  machine.levels = {{"node", 2, 0, 1}, {"rack", 4, 0, 2}, {"pod", 8, 0, 8}, {"cluster", 16, 0, 8}};
-  const auto both = [&](int count, double bytes) {
-    return gather_seconds(machine, {count, 1}, bytes) +
-           reduce_scatter_seconds(machine, {count, 1}, bytes);
-  };
-  const double by_rack =
-      all_reduce_seconds(machine, 16, 1 << 16, {Algorithm::hierarchical, nullptr, 4});
-  CHECK(by_rack < all_reduce_seconds(machine, 16, 1 << 16, {Algorithm::hierarchical, nullptr, 2}));
-  CHECK(both(16, 1 << 16) == doctest::Approx(by_rack).epsilon(1e-9));
-  // Four copies, 2 chips apart, two of them in a rack.
-  CHECK(gather_seconds(machine, {4, 2}, 4e3) == doctest::Approx(2e3 * 2 + 1e3 * 8 + 0));
-}
-
 TEST_CASE("all wait for the slowest group: one that lies on two nodes, though the first does not") {
   Cluster machine = ideal(24);
   machine.levels = {{"node", 8, 0, 1}, {"cluster", 24, 0, 100}};
-  const HsdpWork work{.parameters = 24, .units = 2, .gathered = 2, .summed = 4};
+  const HsdpWork work{.parameters = 24e4, .units = 2, .gathered = 2, .summed = 4};
   const HsdpTimes six = hsdp_group(machine, 24, 6, work).times;
-  CHECK(six.inside.gather == doctest::Approx(5 * 2 * 12 / 6 * 100));
-  CHECK(six.inside.reduce == doctest::Approx(5 * 4 * 12 / 6 * 100));
-  CHECK(hsdp_group(machine, 24, 4, work).times.inside.gather == doctest::Approx(3 * 2 * 12 / 4));
+  CHECK(six.inside.gather == doctest::Approx(5 * 2 * 12e4 / 6 * 100));
+  CHECK(six.inside.reduce == doctest::Approx(5 * 4 * 12e4 / 6 * 100));
+  CHECK(hsdp_group(machine, 24, 4, work).times.inside.gather == doctest::Approx(3 * 2 * 12e4 / 4));
   // Two copies of 6: chips 0 and 6 share a node, chips 2 and 8 do not.
   CHECK(hsdp_group(machine, 12, 6, work).times.all_reduce ==
-        doctest::Approx(2 * 4 * 12 / 6 / 2 * 100));
-  // Copies 3 apart: no node holds a whole number of steps, so they do not go by levels.
-  CHECK(gather_seconds(machine, {8, 3}, 8) == doctest::Approx(7 * 100));
-  // Nor do chips 4 to 19, whose first eight lie on two nodes.
-  machine.levels[1].alpha = 1000;
-  CHECK(gather_seconds(machine, {16, 1, 4}, 16) == doctest::Approx(15 * 1100));
-  CHECK(gather_seconds(machine, {16, 1, 8}, 16) == doctest::Approx(1000 + 100 + 7 * 2));
+        doctest::Approx(2 * 4 * 12e4 / 6 / 2 * 100));
 }
 
 TEST_CASE("a group's bytes and memory, and what the sweep finds") {

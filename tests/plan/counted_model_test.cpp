@@ -38,6 +38,20 @@ TEST_CASE("weights are the parameters of config.hpp without norms, biases and po
   CHECK(all_weights(counted_model(gpt2)) == static_cast<double>(parameters(gpt2) - rest));
 }
 
+// DeepSeek-V3 (2024, arXiv 2412.19437), section 4.2, which prints its sizes and both numbers.
+TEST_CASE("DeepSeek-V3: 671B parameters, of which a token meets 37B") {
+  const CountedModel m = deepseek_v3_671b();
+  CHECK(within(static_cast<double>(parameters(deepseek_v3())), 671e9, 0.0005));
+  CHECK(within(all_weights(m), 671e9, 0.001));
+  CHECK(within(met_weights(m), 37e9, 0.015));
+  CHECK(within(static_cast<double>(active_parameters(deepseek_v3())), 37e9, 0.016));  // both tables
+  const double norms = 61.0 * (2 * 7168 + 1536 + 512) + 7168;
+  CHECK(all_weights(m) == static_cast<double>(parameters(deepseek_v3())) - norms);
+  CHECK(latent_weights(m) == 61 * 187'105'280.0);
+  CHECK(dense_weights(m) == 3 * 396'361'728.0);
+  CHECK(router_weights(m) == 58 * 7168.0 * 256);
+}
+
 TEST_CASE("a token meets the output matrix and not the table, and its own experts") {
   const CountedModel untied = counted_model(llama3_8b()), tied = counted_model(gpt2_124m());
   CHECK(all_weights(untied) - met_weights(untied) == output_weights(untied));

@@ -27,7 +27,7 @@ struct Units {
 }  // namespace
 
 TEST_CASE("FSDP of equal units takes what fsdp_cost.hpp says") {
-  const DataAxes axes{{4, {}, 0}, {1, {}, -1}, 1, 4, {}, {}};
+  const DataAxes axes{{4, {}, 0}, {}, 1, 4, {}, {}};
   for (const auto& [g, r] : {std::pair{0.5, 0.8}, std::pair{3.0, 1.0}, std::pair{0.1, 5.0}}) {
     const Units units(1, 2, g, r);
     GradientWalk walk(axes, units.stack(6));
@@ -39,7 +39,7 @@ TEST_CASE("FSDP of equal units takes what fsdp_cost.hpp says") {
 }
 
 TEST_CASE("DDP shows what is left when backward ends, and only the last microbatch sends") {
-  const DataAxes axes{{1, {}, -1}, {2, {1, 0, 0}, 0}, 4000, 4, {}, {}};  // 2 s a bucket of a unit
+  const DataAxes axes{{}, {2, {1, 0, 0}, 0}, 4000, 4, {}, {}};  // 2 s a bucket of a unit
   const Units units(1, 4, 0, 0);
   GradientWalk walk(axes, units.stack(3));
   CHECK(walk.finish(walk.run(0, PipelineOp::B, 0, false)) == 12);
@@ -49,8 +49,24 @@ TEST_CASE("DDP shows what is left when backward ends, and only the last microbat
   CHECK(last.extra().exposed[3] == doctest::Approx(1).scale(0));
 }
 
+TEST_CASE("ZeRO-2 sums a bucket beside the next one, in every microbatch") {
+  DataAxes axes{{}, {2, {1, 0, 0}, 0}, 4000, 4, {}, {}};  // 1 s a bucket of a unit
+  axes.scatters = true, axes.add_kernel = 0.25;
+  const Units units(1, 4, 0, 0);
+  GradientWalk walk(axes, units.stack(3));
+  double now = 0;
+  for (const bool last : {false, true}) {
+    now = walk.run(0, PipelineOp::F, now, last);
+    now = walk.run(0, PipelineOp::B, now, last);
+  }
+  // F 3, B 12, two sums added meanwhile, the last one waited for and added: twice.
+  CHECK(walk.finish(now) == doctest::Approx(2 * (3 + 12 + 3 * 0.25 + 1)).scale(0));
+  CHECK(walk.extra().exposed[3] == doctest::Approx(2).scale(0));
+  CHECK(walk.extra().computed == doctest::Approx(1.5).scale(0));
+}
+
 TEST_CASE("who shares the port of a gather is slowed, and slows it") {
-  DataAxes axes{{4, {}, 0}, {1, {}, -1}, 1, 4, {}, {}};
+  DataAxes axes{{4, {}, 0}, {}, 1, 4, {}, {}};
   Units units(1, 2, 1, 0);
   units.layer.forward.exposed[0] = 1,
   units.layer.forward.sent[0] = units.layer.forward.slowed[0] = 1;

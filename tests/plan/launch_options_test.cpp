@@ -36,6 +36,26 @@ TEST_CASE("TorchTitan: degrees, schedule and microbatch; what it lacks is a note
   CHECK(vee.notes.size() == 1);
 }
 
+TEST_CASE("units that are kept, and ZeRO-2, in the words of both") {
+  auto [request, layout] = planned();
+  layout.zero = 2;
+  CHECK(contains(torchtitan_options(request, layout).notes[0], "no ZeRO-2 by name"));
+  const std::string megatron = megatron_options(request, layout).text;
+  CHECK(contains(megatron, "--data-parallel-sharding-strategy optim_grads --"));
+  CHECK(contains(megatron, "--overlap-grad-reduce"));
+  layout.zero = 0, layout.shape = {.dp_shard = 8};
+  const auto reshards = [&] {
+    const std::string text = torchtitan_options(request, layout).text;
+    return contains(text, "fsdp_reshard_after_forward = \"always\"\n");
+  };
+  CHECK(reshards());
+  CHECK(contains(megatron_options(request, layout).text, "optim_grads_params"));
+  layout.keeps_units = true;
+  CHECK_FALSE(reshards());
+  CHECK_FALSE(contains(megatron_options(request, layout).text, "optim_grads_params"));
+  CHECK(contains(megatron_options(request, layout).notes[0], "no units that stay whole"));
+}
+
 TEST_CASE("TorchTitan: Async-TP is compiled; it refuses the one without the other") {
   auto [request, layout] = planned();
   layout.pieces = Pieces::one_way;

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
+#include "yotta/plan/step_stages.hpp"
+
 using namespace yotta;
 
 namespace {
@@ -37,9 +41,25 @@ TEST_CASE("a mesh that breaks a rule is refused once, by the rule") {
   CHECK(why_not(request, {.cp = 32}) ==
         "cp 32 leaves each rank 256 tokens of a sequence, fewer than 512");
   CHECK(why_not(request, {.tp = 8}).empty());
+  PlanRequest odd = request;
+  odd.sequence = 10002;
+  CHECK(why_not(odd, {.tp = 4, .dp_replicate = 13}).empty());  // 2 sequences
+  CHECK(why_not(odd, {.tp = 4, .dp_replicate = 26}) ==
+        "tp 4 does not divide a rank's 10002 tokens");
   const LayoutSpace space = layout_space(request);
   for (size_t a = 0; a < space.refused.size(); ++a)
     for (size_t b = 0; b < a; ++b) CHECK(space.refused[a].layout != space.refused[b].layout);
+}
+
+TEST_CASE("ranks of tp share the tokens of a microbatch, however many sequences these are") {
+  PlanRequest request = request_on("h100x4", 1 << 15);
+  request.sequence = 6, request.tokens = 4 * request.sequence;
+  std::set<int64_t> microbatches;
+  for (const Layout& each : layout_space(request).layouts) {
+    REQUIRE(why_no_estimate(described(request, each)).empty());
+    if (each.shape.tp == 4) microbatches.insert(each.microbatches);
+  }
+  CHECK(microbatches == std::set<int64_t>{1, 2});
 }
 
 TEST_CASE("a batch that does not divide among the ranks, and experts that do not, are the reason") {
@@ -60,6 +80,46 @@ TEST_CASE("a batch that does not divide among the ranks, and experts that do not
   for (const RefusedLayout& each : layout_space(request).refused)
     has_capacity = has_capacity || each.why.starts_with("a capacity drops an expert's last tokens");
   CHECK(has_capacity);
+}
+
+TEST_CASE("data parallelism: DDP, ZeRO-1, ZeRO-2; FSDP with units that are dropped, or kept") {
+  std::set<int> zero, zero_of_shards, zero_of_splits;
+  std::set<bool> kept;
+  for (const Layout& each : layout_space(request_on("h100x16", 1 << 20)).layouts) {
+    const bool shards = each.shape.dp_shard > 1;
+    (shards ? zero_of_shards : zero).insert(each.zero);
+    if (shards) kept.insert(each.keeps_units);
+    if (splits_backward(each.schedule)) zero_of_splits.insert(each.zero);
+    REQUIRE((!each.keeps_units || (shards && each.recomputed == 0)));
+  }
+  CHECK(zero == std::set<int>{0, 1, 2});
+  CHECK(zero_of_shards == std::set<int>{0});
+  CHECK(zero_of_splits == std::set<int>{0, 1});
+  CHECK(kept == std::set<bool>{false, true});
+}
+
+TEST_CASE("microbatches double up to all of a rank's sequences, chunks up to one block each") {
+  const std::vector<Layout> all = layout_space(request_on("h100x16", 1 << 20)).layouts;
+  std::set<int64_t> sequences, chunks;
+  for (const Layout& each : all) {
+    const int64_t own = 128 / each.shape.data_ranks();
+    if (each.shape.dp_shard == 16) sequences.insert(own / each.microbatches);
+    if (each.shape.pp == 2) chunks.insert(each.chunks);
+  }
+  CHECK(sequences == std::set<int64_t>{1, 2, 4, 8});
+  CHECK(chunks == std::set<int64_t>{1, 2, 4, 8, 16});
+}
+
+TEST_CASE("experts stand outside of the pipeline's ranks, and inside: the mesh has both orders") {
+  PlanRequest request = request_on("h100x16", 1 << 20);
+  request.config.mixture.experts = 8;
+  int outermost = 0, inside = 0;
+  for (const Layout& each : layout_space(request).layouts) {
+    REQUIRE((!each.pp_outermost || (each.shape.pp > 1 && each.shape.ep > 1)));
+    if (each.shape == MeshShape{.pp = 2, .ep = 8}) ++(each.pp_outermost ? outermost : inside);
+  }
+  CHECK(inside > 0);
+  CHECK(outermost == inside);
 }
 
 TEST_CASE("405B parameters on 16,384 chips: tens of thousands of layouts") {

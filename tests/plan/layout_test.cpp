@@ -34,6 +34,11 @@ TEST_CASE("a layout says what it chooses, and no more") {
   layout = {};
   layout.shape.ep = 4, layout.zero = 1;
   CHECK(text_of(layout) == "ep 4 ZeRO-1, 1 microbatch");
+  layout.zero = 2;
+  CHECK(text_of(layout) == "ep 4 ZeRO-2, 1 microbatch");
+  layout = {};
+  layout.shape.dp_shard = 8, layout.keeps_units = true;
+  CHECK(text_of(layout) == "fsdp 8, 1 microbatch, units kept");
 }
 
 TEST_CASE("a critical batch is a limit of the batch") {

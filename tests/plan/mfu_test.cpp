@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "yotta/comm/run_on.hpp"
+#include "yotta/model/described_step.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/parallel/expert_parallel.hpp"
@@ -87,6 +88,21 @@ void compute(const char* name, double flops, double bytes = 0, DType dtype = DTy
 
 // ---- FLOPs ----
 
+TEST_CASE("scores that a mask leaves, counted one by one") {
+  for (const MaskOptions& mask : {MaskOptions{},
+                                  {.window = 5},
+                                  {.prefix = 3},
+                                  {.window = 4, .prefix = 2},
+                                  {.window = 2, .prefix = 40}})
+    for (const int64_t n : {1, 4, 13}) {
+      int64_t seen = 0;
+      for (int64_t q = 0; q < n; ++q)
+        for (int64_t kv = 0; kv < n; ++kv)
+          seen += kv < mask.prefix || (kv <= q && (mask.window == 0 || q - kv < mask.window));
+      CHECK(seen_scores(mask, n) == seen);
+    }
+}
+
 TEST_CASE("model FLOPs are those that our model computes, in both dialects") {
   for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
     const TransformerConfig config = small(dialect);
@@ -125,9 +141,21 @@ TEST_CASE("parts of a token: grouped queries, a gate, experts") {
   CHECK(forward_flops(m, 6, Scores::all).feed_forward == 2 * (2 * 2 * 3 * 8 * 16 + 2 * 8 * 8));
   m.shared = 1;
   CHECK(forward_flops(m, 6, Scores::all).feed_forward == 2 * (2 * 3 * 3 * 8 * 16 + 2 * 8 * 8));
-  for (const CountedModel& each : {m, palm_540b(), mixtral_8x7b(), counted_model(llama3_8b())})
+  for (const CountedModel& each :
+       {m, palm_540b(), mixtral_8x7b(), counted_model(llama3_8b()), deepseek_v3_671b()})
     CHECK(forward_flops(each, 1, Scores::none).sum() ==
           doctest::Approx(2 * met_weights(each)).epsilon(1e-12).scale(0));
+}
+
+TEST_CASE("latents: each part of DeepSeek-V3's FLOPs, and their sum as 6 N and causal scores") {
+  const TokenFlops f = forward_flops(deepseek_v3_671b(), 4096, Scores::causal);
+  CHECK(f.projections == 2 * 61 * 187'105'280.0);
+  CHECK(f.scores == 61 * 2 * 128.0 * (128 + 64 + 128) * 2048);
+  CHECK(f.feed_forward == 2 * (58 * 9 * 3 * 7168.0 * 2048 + 3 * 396'361'728.0 + 58 * 7168.0 * 256));
+  CHECK(f.output == 2 * 129'280 * 7168.0);
+  const double with_table = 3 * (f.sum() + f.output);  // of tokens, which 6 N counts
+  CHECK(with_table ==
+        doctest::Approx(causal_step_flops(deepseek_v3(), 1, 4096) / 4096).epsilon(1e-4).scale(0));
 }
 
 TEST_CASE("Megatron's formula with full recomputation is hardware_flops") {

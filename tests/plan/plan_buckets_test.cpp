@@ -26,13 +26,11 @@ TEST_CASE("a unit is gathered in its type and reduced in that of sums; alone it 
   layer.weights = {{1 << 20}, {1 << 20}};
   LayerSizes z{};
   z.width = 2, z.wide = 4, z.sum_dtype = DType::f32;
-  const Chip chip = chip_named("h100");
-  const Efficiency all;
-  const StepWalk walk(chip, all);
+  const Kernels kernels{chip_named("h100")};
   const PlanGroup group{4, {0, 1e-9, 0}, 0};
-  const PlanUnit unit = plan_unit(layer, group, z, walk);
+  const PlanUnit unit = plan_unit(layer, group, z, kernels);
   CHECK(unit.gather == doctest::Approx(0.75 * 4e-9 * (1 << 20)).scale(0));
   CHECK(unit.reduce == doctest::Approx(2 * unit.gather).scale(0));
   CHECK(unit.add > 0);
-  CHECK(plan_unit(layer, {1, {}, 0}, z, walk).gather == 0);
+  CHECK(plan_unit(layer, {1, {}, 0}, z, kernels).gather == 0);
 }

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "yotta/comm/chooser.hpp"
 #include "yotta/parallel/gradient_groups.hpp"
 
 using namespace yotta;
@@ -20,13 +19,13 @@ TEST_CASE("each group has the slowest link that any group along its axes has") {
     CHECK(groups.tp.p == shape.tp);
     CHECK(groups.tp.link.alpha == slowest_link(cluster, shape, Axis::tp).alpha);
     CHECK(groups.pp.link.beta == slowest_link(cluster, shape, Axis::pp).beta);
-    CHECK(groups.tp.port == 0);
+    CHECK(groups.tp.port() == 0);
   }
   const PlanGroups hsdp = plan_groups(cluster, shapes[2]);
   CHECK(hsdp.shards.p == 4);
-  CHECK(hsdp.shards.port == 0);
+  CHECK(hsdp.shards.port() == 0);
   CHECK(hsdp.data.p == 8);
-  CHECK(hsdp.data.port == 1);
+  CHECK(hsdp.data.port() == 1);
   const PlanGroups ring = plan_groups(cluster, shapes[3]);
   CHECK(ring.shards.p == 1);
   CHECK(ring.data.p == 8);  // cp sums gradients too
@@ -38,7 +37,7 @@ TEST_CASE("the farthest link is the slowest, also where its latency is the small
   const PlanGroups groups = plan_groups(cluster, {.cp = 2, .dp_replicate = 8});
   CHECK(groups.data.p == 16);
   CHECK(groups.data.link.beta == cluster.levels[1].beta);
-  CHECK(groups.data.port == 1);
+  CHECK(groups.data.port() == 1);
 }
 
 TEST_CASE("with ep experts are summed by those that hold the same ones") {
@@ -49,27 +48,27 @@ TEST_CASE("with ep experts are summed by those that hold the same ones") {
   CHECK(groups.routed.p == 16);
 }
 
-TEST_CASE("collectives take what they take under the clock, small ones and large ones") {
-  const Cluster cluster = cluster_named("h100x8");
-  const PlanGroup group = plan_groups(cluster, {.tp = 8}).tp;
-  for (const int64_t bytes : {1 << 10, 1 << 14, 1 << 20}) {
-    CAPTURE(bytes);
-    const Algorithm all_reduce = bytes < 16 << 10 ? Algorithm::recursive_doubling : Algorithm::ring;
-    CHECK(
-        all_reduce_seconds(group, static_cast<double>(bytes)) ==
-        doctest::Approx(all_reduce_seconds(cluster, 8, bytes, {.algorithm = all_reduce})).scale(0));
-    const Algorithm all_gather = bytes < 16 << 10 ? Algorithm::bruck : Algorithm::ring;
-    for (const AlgorithmTime& each : all_gather_times(cluster, 8, bytes))
-      if (each.algorithm == all_gather)
-        CHECK(all_gather_seconds(group, static_cast<double>(bytes)) ==
-              doctest::Approx(each.seconds).scale(0));
-  }
+TEST_CASE("with pp outermost experts and replicas are in a node, and stages are not") {
+  const Cluster cluster = cluster_named("h100x64");
+  const MeshShape shape{.pp = 4, .ep = 8, .dp_replicate = 2};
+  const PlanGroups inside = plan_groups(cluster, shape),
+                   outside = plan_groups(cluster, shape, true);
+  CHECK(inside.pp.port() == 0);
+  CHECK(inside.ep.port() == 1);
+  CHECK(outside.pp.port() == 1);
+  CHECK(outside.ep.port() == 0);
+  CHECK(outside.data.node() == 8);
+  const MeshShape dense{.tp = 8, .pp = 4, .dp_replicate = 2};  // nodes are tp's either way
+  CHECK(plan_groups(cluster, dense).data == plan_groups(cluster, dense, true).data);
 }
 
-TEST_CASE("of a collective's seconds those at a port are without latency") {
-  const PlanGroup group{4, {1e-6, 1e-9, 0}, 0};
-  CHECK(port_seconds(all_reduce_seconds, group, 1e6) == doctest::Approx(2 * 0.75 * 1e-3).scale(0));
-  CHECK(all_reduce_seconds({1, {1, 1, 0}, 0}, 1e6) == 0);
-  CHECK(ring_scratch(group, 8) == 4);
-  CHECK(ring_scratch({1, {}, 0}, 8) == 0);
+TEST_CASE("a group that fills nodes evenly knows how many of its ranks share one") {
+  const Cluster cluster = cluster_named("h100x64");
+  const auto node = [&](const MeshShape& shape) { return plan_groups(cluster, shape).data.node(); };
+  CHECK(node({.dp_replicate = 64}) == 8);
+  CHECK(node({.tp = 4, .dp_replicate = 16}) == 2);
+  CHECK(node({.tp = 4, .cp = 2, .pp = 2, .dp_replicate = 4}) == 2);  // of cp and dp together
+  CHECK(node({.tp = 8, .dp_replicate = 8}) == 1);
+  CHECK(node({.tp = 3, .dp_replicate = 16}) == 1);
+  CHECK(node({.dp_replicate = 6}) == 6);
 }

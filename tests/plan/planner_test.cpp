@@ -39,6 +39,28 @@ TEST_CASE("the best are the fastest, the frontier gets faster with more memory, 
   CHECK(plan.fitting <= plan.layouts);
 }
 
+TEST_CASE("units are kept from forward to backward where memory is there, else gathered twice") {
+  PlanRequest request = llama_8b_on("h100x16");
+  CHECK(text_of(make_plan(request).best[0].layout) == "fsdp 16, 8 microbatches, units kept");
+  request.reserve = 20e9;
+  CHECK(text_of(make_plan(request).best[0].layout) == "fsdp 16, 8 microbatches");
+}
+
+TEST_CASE("ZeRO-2 is chosen for one microbatch; with eight it sums eight times, and ZeRO-1 once") {
+  PlanRequest request = llama_8b_on("h100x8");
+  request.sequence = request.tokens = 131072;
+  const Layout best = make_plan(request).best[0].layout;
+  CHECK(text_of(best) == "tp 2 async, cp 4 ring ZeRO-2, 1 microbatch, all recomputed");
+  const auto seconds = [&](int64_t microbatches, int zero) {
+    Layout layout = best;
+    layout.microbatches = microbatches, layout.zero = zero;
+    request.tokens = microbatches * request.sequence;
+    return estimate_step(request.cluster, described(request, layout)).seconds;
+  };
+  CHECK(seconds(1, 2) < seconds(1, 1));
+  CHECK(seconds(8, 2) > seconds(8, 1));
+}
+
 TEST_CASE("each mesh that is not among the best has a line that says why") {
   const Plan plan = make_plan(llama_8b_on("h100x16"));
   bool leaves_node = false, too_large = false;

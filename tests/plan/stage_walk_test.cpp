@@ -59,3 +59,50 @@ TEST_CASE("FSDP holds this unit and the next, and a sum that is under way") {
   CHECK(reduced.carried == 3e6);
   CHECK(reduced.backward_peak > 3e6 + 3e5);
 }
+
+TEST_CASE(
+    "DDP's sums of all but experts, and of experts, each take scratch when a bucket is full") {
+  LayerFigures one;
+  one.weight_peak = 1;
+  one.weights = {{10}, {20, true}};
+  StageExtras extras;
+  extras.gradient = 4, extras.scratch_after = 50, extras.sets[0].scratch = 1000;
+  const auto peak = [&] { return stage_figures({{&one, 2}}, extras).first_backward_peak; };
+  CHECK(peak() == 1 + 1000);  // the upper layer has 120 bytes
+  extras.experts_apart = true;
+  CHECK(peak() == 1);  // 40 bytes, and 80 of experts, which are summed over one rank
+  extras.sets[1].scratch = 500;
+  CHECK(peak() == 1 + 500);
+  extras.sets[0].before = 11;
+  CHECK(peak() == 1 + 1000 + 500);
+}
+
+TEST_CASE("ZeRO-2 beside experts: a bucket leaves while the other set's is open or travels") {
+  LayerFigures one;
+  one.weight_peak = 1;
+  one.weights = {{1}, {2, true}};
+  StageExtras extras;
+  extras.gradient = 4, extras.bucket_bytes = 100, extras.experts_apart = true;
+  // A bucket of n bytes over one rank: itself, its sum, and 2 n of scratch while it leaves.
+  // 2 layers: experts' 16 bytes leave last, beside the 8 that travel with their sum.
+  CHECK(stage_figures({{&one, 2}}, extras).backward_peak == 2 * 8 + 4 * 16);
+  CHECK(stage_figures({{&one, 2}}, extras).carried == 2 * 8 + 2 * 16);
+  // 1 layer: the same of 4 and 8.
+  CHECK(stage_figures({{&one, 1}}, extras).backward_peak == 2 * 4 + 4 * 8);
+  // With one more gradient that waits: 2 numbers.
+  one.weights = {{1}, {2, true, false, 0, 2}};
+  CHECK(stage_figures({{&one, 1}}, extras).backward_peak == 2 * 4 + 4 * 8 + 2 * 4);
+}
+
+TEST_CASE("ZeRO-2 where gradients come in another order than that of buckets: several are open") {
+  LayerFigures one;
+  one.weights = {
+      {1, false, false, 1}, {1, false, false, 3}, {1, false, false, 0}, {1, false, false, 2}};
+  StageExtras extras;
+  extras.gradient = 4, extras.bucket_bytes = 8;  // two of two gradients each
+  // The second opens first, and is full before the first. They leave one after the other: the first
+  // with its sum and its scratch, beside the second.
+  CHECK(stage_figures({{&one, 1}}, extras).backward_peak == 4 * 8 + 8);
+  for (WeightReady& each : one.weights) each.order = 0;
+  CHECK(stage_figures({{&one, 1}}, extras).backward_peak == 4 * 8);
+}

@@ -5,6 +5,7 @@
 
 #include "plan/planned.hpp"
 #include "support/message_of.hpp"
+#include "yotta/plan/launch_options.hpp"
 
 using namespace yotta;
 using yotta_test::contains;
@@ -19,6 +20,13 @@ TEST_CASE("ours: a command with every choice") {
   layout.recomputed = 1, layout.pieces = Pieces::one_way;
   CHECK(contains(train_command(request, layout, {"m"}), "--async-tp"));
   CHECK(contains(train_command(request, layout, {"m"}), "--recompute all --recompute-blocks 1"));
+  layout.zero = 2;
+  CHECK(contains(train_command(request, layout, {"m"}), "--zero 2 "));
+  CHECK(contains(train_command(request, layout, {"m"}), "--bucket-bytes 26214400 "));
+  layout.zero = 0, layout.shape.dp_shard = 8, layout.shape.dp_replicate = 1;
+  CHECK(!contains(train_command(request, layout, {"m"}), "--no-reshard"));
+  layout.keeps_units = true;
+  CHECK(contains(train_command(request, layout, {"m"}), " --no-reshard "));
 }
 
 TEST_CASE("ours: a small model on few chips runs here, with its sizes and the described cluster") {
@@ -44,6 +52,24 @@ TEST_CASE("ours: a small model on few chips runs here, with its sizes and the de
   request.config = gpt2_config(2, 64, 4, 32, 256);
   request.config.tied = false;
   CHECK(contains(train_command(request, layout, {}), "--feed-forward 256 --untied --dtype"));
+}
+
+TEST_CASE("ours: latents, groups of experts, and first blocks without") {
+  PlanRequest request;
+  request.config = deepseek_v3();
+  request.config.dtype = DType::bf16;
+  request.cluster = cluster_named("h100x8");
+  request.tokens = 8 * 32, request.sequence = 32;
+  Layout layout;
+  layout.shape = {.ep = 8};
+  const std::string command = train_command(request, layout, {});
+  CHECK(contains(command,
+                 "--feed-forward 2048 --latent 1536,512,128,64,128 --expert-groups 8 "
+                 "--top-groups 4 --dense-layers 3 --dense-width 18432 --experts 256 "));
+  const std::string megatron = megatron_options(request, layout).text;
+  CHECK(contains(megatron, "--multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512"));
+  CHECK(contains(megatron, "--moe-router-num-groups 8 --moe-router-group-topk 4"));
+  CHECK(contains(megatron, "--moe-layer-freq \"([0]*3+[1]*58)\""));
 }
 
 TEST_CASE("ours: names of folders and files as a shell takes them") {

@@ -17,8 +17,9 @@ namespace house {
 namespace fs = std::filesystem;
 using Complaints = std::vector<std::string>;
 
-inline const std::vector<std::string> floors = {"core", "machine",  "device", "comm", "sharding",
-                                                "nn",   "parallel", "model",  "plan"};
+inline const std::vector<std::string> floors = {"core",       "machine", "device",   "comm",
+                                                "sharding",   "nn",      "parallel", "model",
+                                                "resilience", "plan"};
 inline const fs::path project = YOTTA_SOURCE_DIR;
 
 // 0 for core; -1 for what is no floor.
@@ -57,7 +58,7 @@ inline fs::path bodies_of(const fs::path& header) {
   return header.parent_path() / "impl" / (header.stem().string() + ".ipp");
 }
 
-// The folder below include/yotta or tests: "comm" for include/yotta/comm/work.hpp, "comm/tcp" for
+// The folder below include/yotta or tests: "comm" for include/yotta/comm/work.hpp, "comm/mpi" for
 // an engine room.
 inline std::string folder_of(const fs::path& path) {
   const fs::path top = *path.begin() == "include" ? "include/yotta" : "tests";

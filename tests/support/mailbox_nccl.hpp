@@ -1,23 +1,31 @@
 // An NCCL without GPUs, for tests of what is built on it: ranks are threads of one process, device
 // memory is the emulator's, and what is sent lies in mailboxes.
 //
-//     send, or a part of a collective    goes into the mailbox of (communicator, call, sender,
-//                                        receiver) at once
-//     recv, or the rest of a collective  is done when the rank's computation needs it: in
-//                                        compute_after()
-//     the rest of a send                 is done when the receiver has taken it
+//     rank's thread     join, split, all_reduce, send ...: each returns at once
+//     another thread ┬─ NCCL's own: makes communicators, splits them, takes calls
+//                    └─ the devices: read what is sent when the stream comes to it, write what has
+//                       come
 //
-// As with NCCL, joining is not done before all have joined, and after each call a lane is busy for
-// a while. Streams are as strict as a GPU's: computation that is put after an operation of several
-// ranks first waits for them.
+// It is as asynchronous as NCCL. The other thread draws what happens next from all that can happen;
+// so does a rank that asks, so that a busy machine is not slow. Communicators appear late, calls
+// are taken late, and what nothing orders ends in any order. A device has room for `room`
+// collectives at once, those that were launched first: ranks that launch those of two communicators
+// in different orders may stand still, as on a GPU. Errors come late. Computation that is put after
+// an operation of several ranks first waits for them.
+//
+// What NCCL forbids, and would answer with wrong memory or nothing at all, is a complaint: a call
+// on a communicator that is not there, or is busy; one that is freed while NCCL still writes it, or
+// destroyed before it was finalised.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -30,66 +38,114 @@ namespace yotta_test {
 
 using namespace yotta;
 
-// What all ranks of the process share.
+// Something that happens on the other thread when it can.
+struct LateEvent {
+  std::function<bool()> can_happen;
+  std::function<void()> happen;
+};
+
+// What all ranks of the process share. Everything here and in MailboxNccl is changed under one
+// lock.
 class Mailboxes {
  public:
   using Key = std::tuple<NcclLibrary::Id, int64_t, int, int>;  // communicator, call, from, to
+  // A rank's: adds what can happen there now.
+  using Source = std::function<void(std::vector<const LateEvent*>&)>;
 
-  void put(const Key& key, ConstData data) {
+  Mailboxes() : other_thread_([this] { run(); }) {}
+  ~Mailboxes() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    other_thread_.join();
+  }
+  Mailboxes(const Mailboxes&) = delete;
+  Mailboxes& operator=(const Mailboxes&) = delete;
+
+  // Held by every call of a rank.
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+  void tell() { changed_.notify_all(); }
+  void add(const void* rank, Source source) {
     const std::lock_guard lock(mutex_);
+    sources_[rank] = std::move(source);
+  }
+  void remove(const void* rank) {
+    const std::lock_guard lock(mutex_);
+    sources_.erase(rank);
+  }
+
+  // Under the lock:
+  void put(const Key& key, ConstData data) {
     boxes_[key].assign(data.bytes, data.bytes + data.nbytes());
   }
   std::vector<std::byte> take(const Key& key) {
-    const std::lock_guard lock(mutex_);
     taken_.insert(key);
     return boxes_.at(key);
   }
-  bool has(const Key& key) { return holds(boxes_, key); }
-  bool is_taken(const Key& key) { return holds(taken_, key); }
-  void note(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    notes_.insert(text);
+  bool has(const Key& key) { return boxes_.count(key) > 0; }
+  bool is_taken(const Key& key) { return taken_.count(key) > 0; }
+  // One of all events that can happen, if there is one.
+  bool step() {
+    std::vector<const LateEvent*> possible;
+    for (const auto& [rank, add] : sources_)
+      if (!aborted_) add(possible);
+    if (!possible.empty()) possible[draw_() % possible.size()]->happen();
+    return !possible.empty();
   }
+  int& joined(const NcclLibrary::Id& id) { return joined_[id]; }
+  int& finalised(const NcclLibrary::Id& id) { return finalised_[id]; }
+  void abort() { aborted_ = true; }
+  void note(const std::string& text) { notes_.insert(text); }
+  void complain(const std::string& text) { complaints_.insert(text); }
+  void look() const {
+    if (aborted_) throw CommError(Where::current(), "the mailbox was given up");
+  }
+
   std::set<std::string> notes() {
     const std::lock_guard lock(mutex_);
     return notes_;
   }
-  void join(const NcclLibrary::Id& id) {
+  std::set<std::string> complaints() {
     const std::lock_guard lock(mutex_);
-    ++joined_[id];
+    return complaints_;
   }
-  int joined(const NcclLibrary::Id& id) {
-    const std::lock_guard lock(mutex_);
-    return joined_[id];
-  }
-  void abort() {
-    const std::lock_guard lock(mutex_);
-    aborted_ = true;
-  }
-  std::atomic<int> ids = 0, lanes = 0, aborts = 0,
-                   waits = 0;  // made so far; compute put behind a lane
+  // Made so far; aborted; how often compute was put behind a lane.
+  std::atomic<int> ids = 0, lanes = 0, aborts = 0, waits = 0;
 
  private:
-  template <class Keys>
-  bool holds(const Keys& keys, const Key& key) {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) throw CommError(Where::current(), "the mailbox was given up");
-    return keys.count(key) > 0;
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!ends_) {
+      if (!step()) changed_.wait(lock);
+      lock.unlock();  // a rank may look
+      lock.lock();
+    }
   }
 
   std::mutex mutex_;
+  std::condition_variable changed_;
+  std::minstd_rand draw_;
+  std::map<const void*, Source> sources_;
   std::map<Key, std::vector<std::byte>> boxes_;
   std::set<Key> taken_;
-  std::set<std::string> notes_;  // of splits
-  std::map<NcclLibrary::Id, int> joined_;
-  bool aborted_ = false;
+  std::set<std::string> notes_, complaints_;
+  std::map<NcclLibrary::Id, int> joined_, finalised_;
+  bool aborted_ = false, ends_ = false;
+  std::thread other_thread_;  // last: it uses all of them
 };
 
 class MailboxNccl : public NcclLibrary {
  public:
-  explicit MailboxNccl(std::shared_ptr<Mailboxes> mail) : mail_(std::move(mail)) {}
-  bool splits = true;               // as NCCL does since 2.18
-  std::function<void()> meanwhile;  // what the host does while the device waits
+  explicit MailboxNccl(std::shared_ptr<Mailboxes> mail) : mail_(std::move(mail)) {
+    mail_->add(this, [this](std::vector<const LateEvent*>& possible) { add_possible(possible); });
+  }
+  ~MailboxNccl() override { mail_->remove(this); }
+  bool splits = true;                  // as NCCL does since 2.18
+  int64_t room = 1;                    // for collectives on the device at once
+  std::atomic<bool> is_stuck = false;  // NCCL's own thread takes no calls
+  std::function<void()> meanwhile;     // what the host does while the device waits
 
   Id new_id() override {
     Id id{};
@@ -97,49 +153,79 @@ class MailboxNccl : public NcclLibrary {
     return id;
   }
   Handle join(const Id& id, int size, int rank) override {
-    ++mail_->lanes;
-    mail_->join(id);
-    lanes_.push_back({id, size, rank});
-    return &lanes_.back();
+    const auto lock = mail_->lock();
+    Lane& lane = new_lane();
+    enter(lane, id, size, rank);
+    lane.is_made = lane.busy = true;
+    later(
+        lane, [this, &lane] { return mail_->joined(lane.id) == lane.size; },
+        [&lane] { lane.busy = false; });
+    return &lane;
   }
   bool can_split() const override { return splits; }
   Handle split(Handle handle, int color, int key) override {
-    Lane& lane = of(handle);
+    const auto lock = mail_->lock();
+    Lane &lane = begin_call(handle), &made = new_lane();
     const int64_t call = lane.collectives++;
     mail_->note(fmt::format("rank {} of {}: color {}, key {}", lane.rank, lane.size, color, key));
     const std::array<int, 2> mine = {color, key};
     mail_->put(lane.key(call, lane.rank, -1), std::span<const int>(mine));
-    std::vector<std::pair<int, int>> part;  // (key, rank) of this color
-    for (int r = 0; r < lane.size; ++r) {
-      while (!mail_->has(lane.key(call, r, -1)))
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-      const std::vector<std::byte> theirs = mail_->take(lane.key(call, r, -1));
-      const int* const words = reinterpret_cast<const int*>(theirs.data());
-      if (words[0] == color) part.emplace_back(words[1], r);
-    }
-    if (color < 0) return nullptr;
-    std::sort(part.begin(), part.end());
-    const auto place = std::find(part.begin(), part.end(), std::pair(key, lane.rank));
-    Id id = lane.id;  // a name of its own
-    id[1] = static_cast<std::byte>(1 + color);
-    id[2] = static_cast<std::byte>(1 + call);
-    return join(id, static_cast<int>(part.size()), static_cast<int>(place - part.begin()));
+    lane.busy = true;
+    made.awaits_nccl = true;
+    later(
+        lane, [this, &lane, call] { return all_have_put(lane, call); },
+        [this, &lane, &made, call, color, key] {
+          if (made.is_left) mail_->complain("NCCL wrote a communicator into freed memory");
+          made.awaits_nccl = lane.busy = false;
+          if (color >= 0) finish_split(lane, made, call, color, key);
+        });
+    return &made;
+  }
+  bool is_made(Handle handle) override {
+    const auto lock = mail_->lock();
+    return of(handle).is_made;
   }
   bool ready(Handle handle) override {
+    const auto lock = mail_->lock();
+    mail_->step();
     Lane& lane = of(handle);
+    if (!lane.is_made) refuse("a call on a communicator that is not there yet");
     if (!lane.error.empty()) throw CommError(Where::current(), "NCCL: " + lane.error);
-    return mail_->joined(lane.id) == lane.size && --lane.busy < 0;
+    mail_->look();
+    return !lane.busy;
   }
-  void leave(Handle, bool aborts) noexcept override {
-    if (!aborts) return;
-    ++mail_->aborts;
-    mail_->abort();
+  void finalize(Handle handle) override {
+    const auto lock = mail_->lock();
+    Lane& lane = begin_call(handle);
+    ++mail_->finalised(lane.id);
+    lane.is_finalised = lane.busy = true;
+    later(
+        lane, [this, &lane] { return lane.rest.empty() && mail_->finalised(lane.id) == lane.size; },
+        [&lane] { lane.busy = false; });
+  }
+  void leave(Handle handle, bool aborts) noexcept override {
+    const auto lock = mail_->lock();
+    Lane& lane = of(handle);
+    lane.is_left = true;
+    if (aborts) {
+      ++mail_->aborts;
+      mail_->abort();
+    } else if (lane.is_made && (!lane.is_finalised || lane.busy)) {
+      mail_->complain("a communicator was destroyed before it was finalised");
+    }
+    mail_->tell();
   }
   void begin_group() override { in_group_ = true; }
-  void end_group() override { in_group_ = false; }
+  void end_group() override {
+    in_group_ = false;
+    const auto lock = mail_->lock();
+    if (group_.empty()) return;
+    launch(*std::exchange(group_lane_, nullptr), std::exchange(group_, {}), ++launches_);
+  }
   Mark computed() override { return 1; }  // the emulator has computed it
-  void lane_after(Handle handle, Mark) override { of(handle).busy = 2; }
+  void lane_after(Handle, Mark) override {}
   Mark mark(Handle handle) override {
+    const auto lock = mail_->lock();
     Lane& lane = of(handle);
     marks_.push_back({&lane, lane.ended + std::ssize(lane.rest)});
     return static_cast<Mark>(1 + marks_.size());
@@ -154,34 +240,35 @@ class MailboxNccl : public NcclLibrary {
     }
   }
   bool has_passed(Mark mark) override {
-    for (Lane& lane : lanes_)  // the device goes on by itself
-      while (!lane.rest.empty() && lane.rest.front().is_possible()) {
-        const auto rest = std::move(lane.rest.front());
-        lane.rest.pop_front();
-        rest.run();
-        ++lane.ended;
-      }
+    const auto lock = mail_->lock();
+    mail_->step();
     const auto [lane, end] = marks_.at(mark - 2);
-    return lane->ended >= end;
+    if (lane->ended >= end) return true;
+    mail_->look();
+    return false;
   }
   void forget(Mark) noexcept override {}
   void send(Handle handle, ConstData data, int to) override {
-    Lane& lane = of(handle);
+    const auto lock = mail_->lock();
+    Lane& lane = begin_call(handle);
     const auto key = lane.key(lane.sent[to]++, lane.rank, to);
-    mail_->put(key, data);
-    if (in_group_) return;  // goes side by side with what else is in the group
-    lane.rest.push_back({[this, key] { return mail_->is_taken(key); }, [] {}});
+    std::vector<LateEvent> parts = {{always, [this, key, data] { mail_->put(key, data); }}};
+    if (!in_group_)  // else it goes side by side with what else is in the group
+      parts.push_back({[this, key] { return mail_->is_taken(key); }, [] {}});
+    give(lane, std::move(parts));
   }
   void recv(Handle handle, Data data, int from) override {
-    Lane& lane = of(handle);
+    const auto lock = mail_->lock();
+    Lane& lane = begin_call(handle);
     const auto key = lane.key(lane.received[from]++, from, lane.rank);
-    lane.rest.push_back({[this, key] { return mail_->has(key); },
-                         [this, key, data] {
-                           const std::vector<std::byte> got = mail_->take(key);
-                           if (std::ssize(got) != data.nbytes())
-                             throw CommError(Where::current(), "NCCL: a message of another length");
-                           std::copy(got.begin(), got.end(), data.bytes);
-                         }});
+    give(lane, {{[this, key] { return mail_->has(key); },
+                 [this, key, data] {
+                   const std::vector<std::byte> got = mail_->take(key);
+                   if (std::ssize(got) != data.nbytes())
+                     mail_->complain("a message of another length");
+                   else
+                     std::copy(got.begin(), got.end(), data.bytes);
+                 }}});
   }
   void broadcast(Handle handle, ConstData in, Data out, int root) override {
     combine(handle, in, out, root, root,
@@ -202,59 +289,150 @@ class MailboxNccl : public NcclLibrary {
     combine(handle, in, out, 0, size - 1,
             [size](Data to, ConstData from, int r) { copy_data(from, host(to).chunk(r, size)); });
   }
-  // What NCCL says from now on of all lanes of this rank.
+  // What NCCL says, some time from now on, of all lanes of this rank.
   void break_lanes(const std::string& error) {
-    for (Lane& lane : lanes_) lane.error = error;
+    const auto lock = mail_->lock();
+    for (Lane& lane : lanes_) later(lane, always, [&lane, error] { lane.error = error; });
   }
 
  private:
-  // What the device does when it can.
   struct Rest {
-    std::function<bool()> is_possible;
-    std::function<void()> run;
+    LateEvent event;
+    int64_t launch = 0;  // the number of its collective among the device's; 0: a message
   };
   struct Lane {
-    Id id;
-    int size, rank;
-    int busy = 2;  // how often ready() still says no
+    Id id{};
+    int size = 0, rank = 0;
+    bool is_made = false, busy = false;
+    bool awaits_nccl = false;  // its communicator is on its way
+    bool is_finalised = false, is_left = false;
     std::map<int, int64_t> sent = {}, received = {};
     int64_t collectives = 0;
-    std::deque<Rest> rest = {};
-    int64_t ended = 0;  // of all that were ever in `rest`
+    std::deque<LateEvent> calls = {};  // that NCCL has not taken yet
+    std::deque<Rest> rest = {};        // what the device has to do, in order
+    int64_t ended = 0;                 // of all that were ever in `rest`
     std::string error = {};
+    LateEvent next_call = {}, next_rest = {};  // the first of both, for the other thread
     Mailboxes::Key key(int64_t call, int from, int to) const { return {id, call, from, to}; }
   };
   // The emulator's device memory is the host's.
   static Data host(Data data) { return {data.bytes, data.count, data.dtype}; }
   static Lane& of(Handle handle) { return *static_cast<Lane*>(handle); }
+  static bool always() { return true; }
+
+  [[noreturn]] void refuse(const std::string& what) {
+    mail_->complain(what);
+    throw CommError(Where::current(), "NCCL: invalid argument: " + what);
+  }
+  Lane& begin_call(Handle handle) {
+    Lane& lane = of(handle);
+    if (!lane.is_made) refuse("a call on a communicator that is not there yet");
+    if (lane.busy) refuse("a call on a communicator that is busy");
+    return lane;
+  }
+  Lane& new_lane() {
+    lanes_.emplace_back();
+    return lanes_.back();
+  }
+  void enter(Lane& lane, const Id& id, int size, int rank) {
+    ++mail_->lanes;
+    ++mail_->joined(id);
+    lane.id = id, lane.size = size, lane.rank = rank;
+  }
+  // NCCL's own thread does it when it can.
+  void later(Lane& lane, std::function<bool()> can_happen, std::function<void()> happen) {
+    lane.calls.push_back({std::move(can_happen), std::move(happen)});
+    mail_->tell();
+  }
+  bool all_have_put(Lane& lane, int64_t call) {
+    for (int r = 0; r < lane.size; ++r)
+      if (!mail_->has(lane.key(call, r, -1))) return false;
+    return true;
+  }
+  void finish_split(Lane& lane, Lane& made, int64_t call, int color, int key) {
+    std::vector<std::pair<int, int>> part;  // (key, rank) of this color
+    for (int r = 0; r < lane.size; ++r) {
+      const std::vector<std::byte> theirs = mail_->take(lane.key(call, r, -1));
+      const int* const words = reinterpret_cast<const int*>(theirs.data());
+      if (words[0] == color) part.emplace_back(words[1], r);
+    }
+    std::sort(part.begin(), part.end());
+    const auto place = std::find(part.begin(), part.end(), std::pair(key, lane.rank));
+    Id id = lane.id;  // a name of its own
+    id[1] = static_cast<std::byte>(1 + color);
+    id[2] = static_cast<std::byte>(1 + call);
+    enter(made, id, static_cast<int>(part.size()), static_cast<int>(place - part.begin()));
+    made.is_made = true;
+  }
+  // NCCL takes a call: it is launched on the device.
+  void launch(Lane& lane, std::vector<LateEvent> parts, int64_t number) {
+    lane.busy = true;
+    later(lane, always, [this, &lane, parts = std::move(parts), number] {
+      for (const LateEvent& part : parts) lane.rest.push_back({part, number});
+      if (number > 0) launched_.push_back(number);
+      lane.busy = false;
+    });
+  }
+  // A part of the group that is open, or a call of its own.
+  void give(Lane& lane, std::vector<LateEvent> parts) {
+    if (!in_group_) return launch(lane, std::move(parts), 0);
+    group_lane_ = &lane;
+    std::move(parts.begin(), parts.end(), std::back_inserter(group_));
+  }
+  void add_possible(std::vector<const LateEvent*>& possible) {
+    for (Lane& lane : lanes_) {
+      if (!is_stuck && !lane.calls.empty() && lane.calls.front().can_happen()) {
+        lane.next_call = {always, [&lane] {
+                            const LateEvent call = std::move(lane.calls.front());
+                            lane.calls.pop_front();
+                            call.happen();
+                          }};
+        possible.push_back(&lane.next_call);
+      }
+      if (lane.rest.empty() || !has_room(lane.rest.front().launch) ||
+          !lane.rest.front().event.can_happen())
+        continue;
+      lane.next_rest = {always, [this, &lane] { advance(lane); }};
+      possible.push_back(&lane.next_rest);
+    }
+  }
+  bool has_room(int64_t number) const {
+    const auto place = std::find(launched_.begin(), launched_.end(), number) - launched_.begin();
+    return number == 0 || place < room;
+  }
+  void advance(Lane& lane) {
+    const Rest rest = std::move(lane.rest.front());
+    lane.rest.pop_front();
+    rest.event.happen();
+    ++lane.ended;
+    if (lane.rest.empty() || lane.rest.front().launch != rest.launch)
+      std::erase(launched_, rest.launch);
+  }
 
   // Shows `in` to all; later, `out` is made of what ranks first to last have shown.
   template <class Add>
   void combine(Handle handle, ConstData in, Data out, int first, int last, Add add) {
-    Lane& lane = of(handle);
+    const auto lock = mail_->lock();
+    Lane& lane = begin_call(handle);
     const int64_t call = lane.collectives++;
-    mail_->put(lane.key(call, lane.rank, -1), in);
-    const bool wants = out.count > 0;
-    const auto is_possible = [this, &lane, call, first, last, wants] {
+    const LateEvent show = {
+        always, [this, &lane, call, in] { mail_->put(lane.key(call, lane.rank, -1), in); }};
+    const auto all_show = [this, &lane, call, first, last, wants = out.count > 0] {
       for (int r = first; r <= last && wants; ++r)
         if (!mail_->has(lane.key(call, r, -1))) return false;
       return true;
     };
-    lane.rest.push_back({is_possible, [this, &lane, call, in, out, first, last, add] {
-                           for (int r = first; r <= last && out.count > 0; ++r) {
-                             const std::vector<std::byte> theirs =
-                                 mail_->take(lane.key(call, r, -1));
-                             const int64_t count = std::ssize(theirs) / bytes_of(in.dtype);
-                             add(out, ConstData(theirs.data(), count, in.dtype), r);
-                           }
-                         }});
+    give(lane, {show, {all_show, [this, &lane, call, in, out, first, last, add] {
+                         for (int r = first; r <= last && out.count > 0; ++r) {
+                           const std::vector<std::byte> theirs = mail_->take(lane.key(call, r, -1));
+                           const int64_t count = std::ssize(theirs) / bytes_of(in.dtype);
+                           add(out, ConstData(theirs.data(), count, in.dtype), r);
+                         }
+                       }}});
   }
   void sum(Handle handle, ConstData in, Data out, ReduceOp op, int64_t begin, int64_t count) {
     combine(handle, in, out, 0, of(handle).size - 1, [=](Data to, ConstData from, int r) {
       const ConstData part = from.part(begin, begin + count);
-      const auto host = [](auto data) {
-        return decltype(data){data.bytes, data.count, data.dtype};
-      };
       if (r == 0) return copy_data(part, host(to));
       reduce_into(host(to), part, op);
     });
@@ -264,6 +442,10 @@ class MailboxNccl : public NcclLibrary {
   std::deque<Lane> lanes_;
   std::vector<std::pair<Lane*, int64_t>> marks_;
   bool in_group_ = false;
+  Lane* group_lane_ = nullptr;
+  std::vector<LateEvent> group_;  // the parts of the group that is open
+  int64_t launches_ = 0;
+  std::deque<int64_t> launched_;  // collectives that the device has not ended, in order
 };
 
 }  // namespace yotta_test

@@ -10,8 +10,8 @@
 // A case that checks nothing fails: it could never turn red.
 // Cases of the suite "long" are left out unless YOTTA_TEST_LONG is set, as `./yotta test --long`
 // does. Under MPI every rank runs all cases, and rank r > 0 adds ".r" to the file's name. With
-// YOTTA_TEST_ON_PROCESSES the processes are the ranks of run_ranks. With YOTTA_TEST_ON_TCP they are
-// so without MPI: the program starts YOTTA_TEST_PROCESSES copies of itself. With
+// YOTTA_TEST_ON_PROCESSES the processes are the ranks of run_ranks. With YOTTA_TEST_ON_SOCKETS
+// they are so without MPI: the program starts YOTTA_TEST_PROCESSES copies of itself. With
 // YOTTA_TEST_ON_NCCL, too, these share the first GPU, and NCCL moves what is sent and reduced.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -29,8 +29,8 @@
 #ifdef YOTTA_TEST_ON_PROCESSES
 #include "yotta/comm/mpi/mpi_ranks.hpp"
 #endif
-#ifdef YOTTA_TEST_ON_TCP
-#include "yotta/comm/tcp/tcp_ranks.hpp"
+#ifdef YOTTA_TEST_ON_SOCKETS
+#include "yotta/comm/sockets/socket_ranks.hpp"
 #endif
 #ifdef YOTTA_TEST_ON_NCCL
 #include "support/longest_wait.hpp"
@@ -47,7 +47,7 @@ bool has_native();
 
 namespace {
 
-int rank = 0, tcp_processes = 0;
+int rank = 0, own_processes = 0;
 std::string reason_not_run;
 bool checked_nothing = false;
 
@@ -134,7 +134,7 @@ REGISTER_LISTENER("record", 1, Recorder);
 void yotta_test::not_run(const std::string& reason) { reason_not_run = reason; }
 
 int yotta_test::processes() {
-  int size = tcp_processes;
+  int size = own_processes;
 #ifdef YOTTA_TEST_ON_PROCESSES
   MPI_Comm_size(MPI_COMM_WORLD, &size);
 #endif
@@ -145,7 +145,7 @@ bool yotta_test::has_native() {
 #ifdef YOTTA_TEST_ON_NCCL
   return true;
 #else
-  return tcp_processes == 0;
+  return own_processes == 0;
 #endif
 }
 
@@ -158,40 +158,42 @@ std::string why_no_gpu() {
   return why_not.empty() ? yotta::use_cuda() : why_not;
 }
 
-std::shared_ptr<yotta::Transport> by_nccl(std::shared_ptr<yotta::Transport> tcp) {
+std::shared_ptr<yotta::Transport> by_nccl(std::shared_ptr<yotta::Transport> inner) {
   const yotta::NcclOptions options{.timeout = yotta_test::longest_wait};
-  return std::make_shared<yotta_test::OnCuda>(yotta::make_nccl_transport(std::move(tcp), options));
+  return std::make_shared<yotta_test::OnCuda>(
+      yotta::make_nccl_transport(std::move(inner), options));
 }
 
 }  // namespace
 #endif
 
 int main(int argc, char** argv) {
-#if defined(YOTTA_TEST_ON_TCP)
-  const char* const wanted = std::getenv("YOTTA_TEST_PROCESSES");
+#if defined(YOTTA_TEST_ON_SOCKETS)
+  const bool is_rank = yotta::JobLine::find() != nullptr;
 #ifdef YOTTA_TEST_ON_NCCL
-  if (const auto place = yotta::find_tcp_environment()) yotta::share_gpu(place->rank);
+  if (is_rank) yotta::share_gpu(std::atoi(std::getenv("RANK")));
   if (const std::string why_not = why_no_gpu(); !why_not.empty()) {
     std::cout << "not run: " << why_not << std::endl;
     return 77;
   }
 #endif
-  if (!yotta::find_tcp_environment()) {
+  if (!is_rank) {
+    const char* const wanted = std::getenv("YOTTA_TEST_PROCESSES");
     const yotta::LaunchResult end =
-        yotta::start_processes(wanted == nullptr ? 3 : std::atoi(wanted), {argv, argv + argc});
+        yotta::run_processes(wanted == nullptr ? 3 : std::atoi(wanted), {argv, argv + argc});
     std::cout << end.text;
     return end.status;
   }
-  yotta::TcpRanksOptions options;
-  options.tcp.patience = 0.05;
-  options.tcp.compare_calls = true;
+  yotta::SocketRanksOptions options;
+  options.sockets.patience = 0.05;
+  options.sockets.compare_calls = true;
 #ifdef YOTTA_TEST_ON_NCCL
   options.wrap = by_nccl;
   yotta_test::waits_on_device() = true;
 #endif
-  yotta::TcpRanks job(options);
+  yotta::SocketRanks job(options);
   rank = job.rank();
-  tcp_processes = job.size();
+  own_processes = job.size();
   const int result = run(argc, argv);
   if (result == 0) return 0;
   job.end("a test has failed");  // the others' last runs end well before this process does

@@ -20,12 +20,14 @@ struct NcclRun {
   std::shared_ptr<Mailboxes> mail = std::make_shared<Mailboxes>();
   RunOptions options = {};
   double gpu_timeout = longest_wait;
+  int64_t room = 1;  // for collectives on each device at once
   // What the communicator gets in place of the transport; empty: the transport itself.
   std::function<std::shared_ptr<Transport>(std::shared_ptr<Transport>)> wrap = {};
   std::shared_ptr<ThreadWorld> world = {};  // of the last run
 };
 
-// body(NcclRank) on n ranks; also the reports of those that failed.
+// body(NcclRank) on n ranks; also the reports of those that failed. What NCCL forbids is a failure
+// of rank 0.
 template <class Body>
 std::vector<RankReport> run_nccl_ranks(int n, NcclRun& run, Body body) {
   install_accelerator();
@@ -41,6 +43,7 @@ std::vector<RankReport> run_nccl_ranks(int n, NcclRun& run, Body body) {
       const auto nccl = std::make_shared<MailboxNccl>(run.mail);
       const auto transport = std::make_shared<NcclTransport>(
           std::make_shared<ThreadTransport>(run.world, rank), nccl, run.gpu_timeout);
+      nccl->room = run.room;
       nccl->meanwhile = [rank = transport.get()] { rank->advance(); };
       auto on_rank = [&](Communicator& communicator) {
         body(NcclRank{communicator, *transport, *nccl});
@@ -49,6 +52,9 @@ std::vector<RankReport> run_nccl_ranks(int n, NcclRun& run, Body body) {
       detail::run_rank(rank, run.world, outer, on_rank, run.options, report, Where::current());
     });
   for (std::thread& thread : threads) thread.join();
+  for (RankReport& report : reports) report.engine.reset();  // the transport leaves its lanes
+  for (const std::string& complaint : run.mail->complaints())
+    reports[0].error = std::make_exception_ptr(CommError(Where::current(), "NCCL: " + complaint));
   return reports;
 }
 

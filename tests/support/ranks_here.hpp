@@ -1,5 +1,5 @@
 // One test for every transport: the same cases run on threads, and again in several processes, by
-// MPI and by TCP, where run_ranks has as many ranks as there are processes.
+// MPI and by sockets, where run_ranks has as many ranks as there are processes.
 //
 //     for (int p : ranks_here({1, 2, 3, 4, 8})) run_ranks(p, ...);    on threads all; on 3
 //                                                                     processes 3
@@ -22,7 +22,7 @@ namespace yotta_test {
 
 // How many processes run this program together; 0: it was started alone, so ranks are threads.
 int processes();
-// Does the transport of these ranks run collectives itself? TCP has only messages.
+// Does the transport of these ranks run collectives itself? Sockets have only messages.
 bool has_native();
 
 inline yotta::Algorithm own_algorithm() {

@@ -27,6 +27,20 @@ inline __global__ void waits_for_a_flag(int* flag) {
   *flag = 2;
 }
 
+// The one that sets the flag is a thread of the same block.
+inline __global__ void one_sets_it(int* flag, int* y) {
+  volatile int* const shared = flag;
+  if (threadIdx.x == 0) *shared = 1;
+  while (*shared == 0) {
+  }
+  y[threadIdx.x] = 1;
+}
+
+inline __global__ void spins_on_an_atomic(int* flag) {
+  while (atomicAdd(flag, 0) == 0) {
+  }
+}
+
 inline __global__ void waits_for_nothing(int* flag) {
   volatile int i = 0;
   while (i >= 0) i = i == 100 ? 0 : i + 1;

@@ -1,17 +1,8 @@
 // Eight functions of a training loop. A student gets each with a bug that the field knows; the
 // folder solution has them mended.
 //
-//     report   what was seen                                   the function
-//     1        eight ranks learn no faster than one            rows_of_step
-//     2        the loss falls slowly, the more microbatches    accumulated
-//     3        the last rows of a batch change nothing         microbatches_of
-//     4        one rank ends, the others stand still           train_until
-//     5        bf16 weights stop moving                        make_state
-//     6        clipping depends on the data-parallel ranks     gradient_norm
-//     7        the loss jumps after a restart                  save_shard
-//     8        ranks of tp drift apart                         finish_gradients
+// Each of README.md's reports is about one of them, and which one is the first thing to find.
 //
-// The reports stand in README.md, as they would stand in an issue tracker.
 // Contract: dp are the ranks that train copies of the model on different rows, tp those that share
 // its matrices.
 #pragma once

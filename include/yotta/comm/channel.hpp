@@ -80,6 +80,8 @@ struct AlphaBeta {
   double alpha = 0;  // seconds per message
   double beta = 0;   // seconds per byte sent
   double gamma = 0;  // seconds per byte reduced
+
+  constexpr bool operator==(const AlphaBeta&) const = default;
 };
 
 // How often 1 must be doubled to reach p: the rounds after which p ranks can all have heard from

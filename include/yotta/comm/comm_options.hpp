@@ -3,7 +3,7 @@
 //     comm.all_reduce(gradients, ReduceOp::sum, {.algorithm = Algorithm::ring, .label = "ddp"});
 //
 // The algorithms are in collectives.hpp. Algorithm::automatic takes the transport's own way if it
-// has one, else one by the number of bytes.
+// has one, else one by the number of bytes and by the network (collective_choice.hpp).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,20 @@ constexpr const char* name(ReduceOp op) {
   constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
   return names[static_cast<int>(op)];
 }
+
+// What a collective does: communicator.hpp.
+enum class Operation : uint8_t {
+  broadcast,
+  reduce,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  all_to_all_v,
+  gather,
+  scatter,
+  barrier
+};
 
 enum class Algorithm : uint8_t {
   automatic,

@@ -10,13 +10,14 @@
 // communicator is made anew. So collectives, mesh and techniques know nothing of failures: they
 // throw, and the member comes back with what it still has in memory.
 //
-// Who takes part is a rule of the job (model/regroup.hpp). An epoch ends for all its members when
+// Who takes part is a rule of the job (resilience/regroup.hpp). An epoch ends for all its members
+// when
 //     one of them dies         the others' calls throw PeerFailed
 //     they let others in       all return from run(), at the same step
 //     the work is done         all return true
 //
 // Threads (here): a member dies by RankKilled, and its replacement is there at once. Processes:
-// comm/tcp/tcp_epochs.hpp. Contract: run() holds nothing of its world when it has ended.
+// comm/sockets/socket_epochs.hpp. Contract: run() holds nothing of its world when it has ended.
 // References: PyTorch, torchelastic and torchft (a quorum for each step; new process groups); ULFM
 // (Bland et al. 2013), which mends MPI's communicators instead: revoke, shrink, agree.
 #pragma once
@@ -101,7 +102,7 @@ class EpochPlanner {
 // Makes the member at a place: number 0 when the job starts, 1 when that has died, ...
 using MakeMember = std::function<std::unique_ptr<EpochMember>(const Joiner&)>;
 
-// Runs jobs elsewhere than on threads of this process: comm/tcp/tcp_epochs.hpp.
+// Runs jobs elsewhere than on threads of this process: comm/sockets/socket_epochs.hpp.
 class EpochHost {
  public:
   virtual ~EpochHost() = default;

@@ -23,16 +23,16 @@
 //   of them. If each rank reads it, adds and writes, additions are lost (race.hpp). Without a race:
 //   the ranks add up what they have found, one rank writes, and tells the others the new value.
 //
-// Per rank, for n numbers of w bytes (all_reduce as a ring):
+// Per rank, for n numbers of 4 bytes (all_reduce as a ring):
 //
 //                        messages     bytes sent
-//     mean_over_ranks    2(p-1)       2(p-1)/p n w
-//     pass_right         1            n w               with one rank: to itself
+//     mean_over_ranks    2(p-1)       2(p-1)/p 4n
+//     pass_right         1            4n                with one rank: to itself
 //     add_to_counter     2(p-1)       2(p-1)/p 8        rank 0 reads and writes once, and
 //                                                       broadcasts 8 bytes
 //
 // Contract: all ranks call, with the same n.
-// Letters: p ranks, n numbers of w bytes.
+// Letters: p ranks, n numbers (f32).
 #pragma once
 
 #include "yotta/comm/communicator.hpp"

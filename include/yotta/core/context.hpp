@@ -12,6 +12,7 @@
 // a clock if a machine is described. core/ knows the clock only as a CostSink.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,38 @@ namespace yotta {
 inline constexpr int compute_lane = 0;
 constexpr int message_lane(int peer, bool receives) { return 1 + 2 * peer + (receives ? 1 : 0); }
 
+// What a training step computes. A clock notes it with every op.
+//
+//     forward                          F
+//     backward_input, backward_weight  I and W: dgrad and wgrad (nn/layer.hpp)
+//     recompute                        F within a backward pass, of what was dropped
+//     optimizer                        the norm of the gradients, and the new weights
+enum class Phase : uint8_t { none, forward, backward_input, backward_weight, recompute, optimizer };
+constexpr const char* name(Phase phase) {
+  constexpr const char* names[] = {"",          "forward",  "backward_input", "backward_weight",
+                                   "recompute", "optimizer"};
+  return names[static_cast<int>(phase)];
+}
+
+// What a message is a part of. `collective` is every other one: reduce, gather, barrier, split, the
+// user's own.
+enum class Communication : uint8_t {
+  none,
+  message,
+  broadcast,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  collective
+};
+constexpr const char* name(Communication kind) {
+  constexpr const char* names[] = {"",           "send, recv",      "broadcast",
+                                   "all_reduce", "reduce_scatter",  "all_gather",
+                                   "all_to_all", "other collective"};
+  return names[static_cast<int>(kind)];
+}
+
 // One message between two ranks as a clock sees it.
 struct MessageCost {
   int peer;  // rank in the world, or a number of the sink's own
@@ -33,6 +66,7 @@ struct MessageCost {
   int lane;
   std::string_view label;              // as in the ledger
   std::string_view communicator = {};  // its name, kept: "world", "tp"
+  Communication communication = Communication::none;
 };
 
 // The same text, kept until the program ends: for names that events and messages refer to.
@@ -53,6 +87,9 @@ struct Arrival {
   EventStamp travel;
 };
 
+// What a group of ranks sees of a described cluster (machine/group_network.hpp).
+struct GroupNetwork;
+
 // Turns costs into time.
 class CostSink {
  public:
@@ -70,6 +107,11 @@ class CostSink {
                     const EventStamp& done) = 0;  // a lane does nothing before that has ended
   // May this rank stand for those at these chips?
   virtual void mirror(std::span<const int> /*chips*/, Where) {}
+  // What the ranks of a group, given as MessageCost::peer, see of the machine; null: none is
+  // described.
+  virtual std::shared_ptr<const GroupNetwork> network(std::span<const int> /*peers*/) {
+    return nullptr;
+  }
   // Bytes were added to others, on this lane.
   virtual void reduce(int /*lane*/, int64_t /*bytes*/) {}
   // True: its times are those of a described machine. False: those of this computer, where
@@ -94,7 +136,9 @@ struct RankContext {
   MemoryKind memory_kind = MemoryKind::activations;  // what new tensors are counted as
   Ledger ledger;
   CostSink* clock = nullptr;
-  int lane = compute_lane;  // of the clock: where the code that runs now is charged
+  int lane = compute_lane;    // of the clock: where the code that runs now is charged
+  Phase phase = Phase::none;  // of the step that computes now
+  int64_t step = -1;          // its number; -1: none
 
   RankContext();
 };
@@ -154,6 +198,34 @@ class LaneScope {
 
  private:
   int before_;
+};
+
+// What is computed until the end of the scope is of this phase; a forward pass within a backward
+// pass is recomputation.
+class PhaseScope {
+ public:
+  explicit PhaseScope(Phase phase) : before_(context().phase) {
+    const bool again = phase == Phase::forward && before_ != Phase::none && before_ != phase;
+    context().phase = again ? Phase::recompute : phase;
+  }
+  ~PhaseScope() { context().phase = before_; }
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  Phase before_;
+};
+
+// What is computed until the end of the scope is of this training step: 0, 1, 2, ...
+class StepScope {
+ public:
+  explicit StepScope(int64_t step) : before_(std::exchange(context().step, step)) {}
+  ~StepScope() { context().step = before_; }
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+
+ private:
+  int64_t before_;
 };
 
 // Charge an operation to this rank: charge({"gelu", DType::f32, 8.0 * n, 4.0 * n, 4.0 * n}).

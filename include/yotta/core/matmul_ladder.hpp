@@ -1,9 +1,9 @@
 // The first three rungs of a matmul on the CPU: naive, reordered, tiled.
 //
 // C = A B is 2 m n k floating-point operations on only m k + k n + m n numbers, so each number can
-// be used hundreds of times. A core multiplies far faster than memory delivers: the whole art is to
-// use a number again while it is still near. Each rung keeps the arithmetic and changes only the
-// order.
+// be used hundreds of times. A core multiplies far faster than memory delivers, so a number must be
+// used again while it is still in a cache or a register. Each rung keeps the arithmetic and changes
+// only the order.
 //
 //         k           n            n        rung        in the innermost loop       bytes per FLOP
 //      +-----+     +-----+     +-------+    naive       a row of A, a column of B   4

@@ -22,9 +22,10 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-// Replaces *at by change(*at); returns what was there.
-template <class T, class Change>
-YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
+// Replaces *at by change(*at); returns what was there. The place is that of the kernel's line: a
+// Where, or an address to which a function returns.
+template <class T, class Change, class Place>
+YOTTA_UNSEEN T atomically(T* at, Change change, Place where) {
   note_atomic(at, sizeof(T), where);
   T before, after;
   __atomic_load(at, &before, __ATOMIC_SEQ_CST);
@@ -35,8 +36,20 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Where where) {
   return before;
 }
 
-// Lets the other lanes go first. A lane that has waited so long that nothing can change any more is
-// stopped.
+template <class T, class Place>
+YOTTA_UNSEEN T atomically_read(T* at, Place where) {
+  note_atomic(at, sizeof(T), where, AtomicKind::reads);
+  T value;
+  __atomic_load(at, &value, __ATOMIC_SEQ_CST);
+  return value;
+}
+template <class T, class Place>
+YOTTA_UNSEEN void atomically_write(T* at, T value, Place where) {
+  note_atomic(at, sizeof(T), where, AtomicKind::writes);
+  __atomic_store(at, &value, __ATOMIC_SEQ_CST);
+}
+
+// Lets the other lanes go first. A Where without a line: unknown.
 void give_way(Where where);
 
 template <class T>

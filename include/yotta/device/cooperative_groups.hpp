@@ -32,11 +32,16 @@ class grid_group {
   unsigned long long num_threads() const {
     return num_blocks() * blockDim.x * blockDim.y * blockDim.z;
   }
+  unsigned long long size() const { return num_threads(); }
+  bool is_valid() const { return true; }
+  dim3 group_dim() const { return gridDim; }
+  dim3 dim_blocks() const { return gridDim; }
+  unsigned long long block_rank() const {
+    return blockIdx.x +
+           gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
+  }
   unsigned long long thread_rank() const {
-    const unsigned long long block =
-        blockIdx.x +
-        gridDim.x * (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
-    return block * blockDim.x * blockDim.y * blockDim.z + threadIdx.x +
+    return block_rank() * blockDim.x * blockDim.y * blockDim.z + threadIdx.x +
            blockDim.x * (threadIdx.y + static_cast<unsigned long long>(blockDim.y) * threadIdx.z);
   }
 };

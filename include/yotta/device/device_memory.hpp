@@ -79,6 +79,9 @@ class DeviceArray {
     std::vector<T> host(size_);
     if (size_ > 0)
       check_cuda(cudaMemcpy(host.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost), where);
+#if defined(YOTTA_CHECKED)
+    emulator::refuse_unset_locals(data_, host, where);
+#endif
     return host;
   }
 

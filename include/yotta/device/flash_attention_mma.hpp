@@ -169,6 +169,7 @@ __global__ void __launch_bounds__(T::threads)
                     AttentionShape shape, Mask mask, ScoreMod mod, Keys keys) {
   constexpr int d = T::d, BQ = T::BQ, BK = T::BK, down = T::WQ / 16;
   constexpr bool as_it_is = std::is_same_v<ScoreMod, ScoreAsIs>;
+  constexpr bool scarce = down > 1 || d == 128;   // of registers
   uint16_t* q_tile = dynamic_shared<uint16_t>();  // (BQ, d)
   uint16_t* k_tile = q_tile + BQ * d;             // (BK, d)
   uint16_t* v_tile = k_tile + BK * d;             // (BK, d)
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(T::threads)
     __syncthreads();
     copy_keys(v_tile, v, i);
     float s[down][BK / 8][4] = {};
-    multiply_rows<d>(s, q_tile, row, k_tile);
+    multiply_rows<d>(s, computed_anew<scarce>(q_tile), row, computed_anew<scarce>(k_tile));
     const int key = mask.tile(at, i) * BK;
     const bool partial = mask.partial(at, i);
     if (!as_it_is || partial || key + BK > keys_end)
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(T::threads)
     __syncthreads();
     copy_keys(k_tile, k, i + 1);
     sums.step(s, unit * log2_of_e);
-    multiply_registers<d>(sums.o, s, v_tile);
+    multiply_registers<d>(sums.o, s, computed_anew<scarce>(v_tile));
   }
   store_rows(sums, rows, tile * BQ + row, unit, o + split * shape.query_numbers(),
              L + split * shape.query_rows());

@@ -141,6 +141,7 @@ struct AttentionGradientArrays {
   const bfloat16* dout;
   const float* L;
   float *D, *dq, *dk, *dv;
+  Into into = Into::overwrite;  // what becomes of dq, dk and dv
 };
 
 // How dq is summed. In the order in which blocks come its last bits differ from run to run.
@@ -160,16 +161,17 @@ void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionSh
          x.o, x.D, shape);
   const auto run_keys = [&](auto kernel) {
     launch(kernel, blocks(shape.Tk, shape.Hkv), T::threads, T::shared_bytes, stream, x.q, x.k, x.v,
-           x.dout, x.L, x.D, x.dq, x.dk, x.dv, shape, by_key, mod);
+           x.dout, x.L, x.D, x.dq, x.dk, x.dv, x.into, shape, by_key, mod);
   };
   if (order == SumOrder::as_blocks_come) {
     const auto bytes = static_cast<size_t>(shape.query_numbers()) * sizeof(float);
-    check_cuda(cudaMemsetAsync(x.dq, 0, bytes, stream));
+    if (x.into == Into::overwrite) check_cuda(cudaMemsetAsync(x.dq, 0, bytes, stream));
     run_keys(flash_backward_keys<T, true, Queries, ScoreMod>);
   } else {
     run_keys(flash_backward_keys<T, false, Queries, ScoreMod>);
     launch(flash_backward_queries<T, Keys, ScoreMod>, blocks(shape.Tq, shape.H), T::threads,
-           T::shared_bytes, stream, x.q, x.k, x.v, x.dout, x.L, x.D, x.dq, shape, by_query, mod);
+           T::shared_bytes, stream, x.q, x.k, x.v, x.dout, x.L, x.D, x.dq, x.into, shape, by_query,
+           mod);
   }
 }
 

@@ -56,6 +56,16 @@ __device__ void copy_rows_async(uint16_t* tile, const bfloat16* x, int first, in
 
 // ---- Products of a warp ----
 
+// The same pointer. Where registers are scarce the compiler knows nothing of it: it computes the
+// tile's addresses where they are used, instead of keeping them from one tile of keys to the next.
+template <bool scarce, class T>
+__device__ T* computed_anew(T* tile) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (scarce) asm volatile("" : "+l"(tile));
+#endif
+  return tile;
+}
+
 // Two fragments of B = X' for a 16 x 16 tile of X, whose rows lie in shared memory: no transpose is
 // needed, since a fragment of B is stored by columns.
 template <int d>

@@ -3,7 +3,7 @@
 //     exp(x + b) * 2, one kernel each            fused
 //     x, b -> [+] -> memory -> [exp] -> memory   x, b -> [+  exp  *] -> y
 //          -> [*] -> y
-//     7 times the bytes of x cross the bus       2 times: x is read once, y is written once
+//     6 times the bytes of x cross the bus       2 times: x is read once, y is written once
 //
 // Memory is what these operations wait for (lesson 02), so the bytes that cross its bus are the
 // time. A kernel reads each of its distinct inputs once and writes each of its outputs once: that

@@ -9,11 +9,14 @@
 //                                  phase 2   recall that, divide, store
 //
 // What a later phase needs is saved: in registers of a GPU, in an array on the CPU's stack. So each
-// input is read from memory once, whatever the number of loops. (A CPU saves no inputs: their row
-// is in its cache, and is loaded from there again.)
+// input is read from memory once, whatever the number of loops. (A CPU saves no inputs, and no sums
+// and products of inputs: the row is in its cache, and is loaded from there again.)
 //
 // A division by what is one number a row becomes a product with its inverse, computed once a row: a
 // division takes as long as ten products. The last bit may differ.
+//
+// An addition takes four cycles, and the next one into the same sum waits for it. So on the CPU a
+// loop that reduces has four sums, which take vectors in turn.
 //
 // On the CPU the 16 numbers of a vector (`V`) are computed together and a thread has whole rows. On
 // a GPU V is one number, a thread has every 256th column and a block has the row. The lines between
@@ -27,6 +30,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "yotta/core/cpu/matmul_packing.hpp"
 #include "yotta/core/random.hpp"
@@ -218,6 +222,7 @@ inline ByNode<int> reuse_memory(const Graph& graph, const std::vector<Launch>& l
 // What differs between the two languages.
 struct KernelLanguage {
   int64_t lanes;         // columns that one step of a loop computes
+  int sums;              // into which a reduction sums in turn
   int64_t piece;         // columns of a row that one task or block computes, without reductions
   const char* function;  // what stands before the function of a part
   const char* loop;
@@ -228,6 +233,7 @@ struct KernelLanguage {
 inline constexpr int cuda_threads = 256;  // of a block
 inline constexpr KernelLanguage cpp_kernel = {
     0,
+    4,
     4096,
     "static inline",
     "for (long c = begin, k = 0; c < end; c += lanes, ++k) {",
@@ -236,6 +242,7 @@ inline constexpr KernelLanguage cpp_kernel = {
     false};
 inline constexpr KernelLanguage cuda_kernel = {
     cuda_threads,
+    1,
     4 * cuda_threads,
     "static __device__",
     "for (long c = begin + threadIdx.x, k = 0; c < end; c += 256, ++k) {",
@@ -271,13 +278,14 @@ inline std::string place(const Graph& graph, const Walk& walk, int n) {
   return size.rows == 1 ? "c" : fmt::format("r * {} + c", size.columns);
 }
 
-// The expression of a node, with v0, v1, ... for values.
-inline std::string expression(const Graph& graph, const Walk& walk, int n) {
+// The expression of a node; operand(i) is the text of the value i.
+template <class Operand>
+std::string expression(const Graph& graph, const Walk& walk, int n, Operand operand) {
   const Node& node = graph.node(n);
   const bool by_one_number = node.op == Op::divide && walk.a_row[node.in[1]] && !walk.a_row[n];
   std::string text = by_one_number ? "$0 * (spread(1) / $1)" : info(node.op).text;
   for (size_t k = 0; k < node.in.size(); ++k)
-    text = replaced(text, fmt::format("${}", k), fmt::format("v{}", node.in[k]));
+    text = replaced(text, fmt::format("${}", k), operand(node.in[k]));
   if (node.op == Op::keep) {
     const uint64_t stream = hash_name(node.name);
     text = replaced(
@@ -286,20 +294,62 @@ inline std::string expression(const Graph& graph, const Walk& walk, int n) {
                     node.seed >> 32, stream & 0xffffffffu, stream >> 32));
   }
   text = replaced(replaced(text, "$p", place(graph, walk, n)), "$n", number_text(node.number));
+  text = replaced(text, "$d", fmt::format("d{}", n));
   const bool counts = node.op == Op::column || node.op == Op::keep;  // another number in each lane
   return counts && walk.a_row[n] ? "spread(first(" + text + "))" : text;
 }
 
-// Whether later loops may load an input again: no loop before them writes where it may be.
+// Whether later loops may load an input again, for what reads it or what is made from it: no loop
+// before them writes where it may be.
 inline bool is_loaded_again(const Graph& graph, const Kernel& kernel, const Walk& walk,
-                            const KernelLanguage& language, int n) {
+                            const KernelLanguage& language, int n, int made_from_it = -1) {
   if (language.saves_inputs || !contains(kernel.reads, n)) return false;
   int last = 0;
   for (const int user : kernel.nodes)
-    if (contains(graph.node(user).in, n)) last = std::max(last, walk.phase[user]);
+    if (contains(graph.node(user).in, n) || contains(graph.node(user).in, made_from_it))
+      last = std::max(last, walk.phase[user]);
   return std::none_of(kernel.writes.begin(), kernel.writes.end(), [&](int w) {
     return graph.node(w).size == graph.node(n).size && walk.phase[w] < last;
   });
+}
+
+// A sum or a product of inputs that are loaded again, and of what is one number a row: a later loop
+// makes it again from them, which costs less than to save it. Its text, or nothing.
+inline std::optional<std::string> made_from_input(const Graph& graph, const Kernel& kernel,
+                                                  const Walk& walk, const KernelLanguage& language,
+                                                  int n, const std::map<int, std::string>& memory) {
+  const Node& node = graph.node(n);
+  if (node.op != Op::add && node.op != Op::subtract && node.op != Op::multiply) return {};
+  for (const int i : node.in)
+    if (!walk.a_row[i] && !is_loaded_again(graph, kernel, walk, language, i, n)) return {};
+  return expression(graph, walk, n, [&](int i) {
+    return walk.a_row[i] ? fmt::format("v{}", i)
+                         : fmt::format("load({} + {}, count)", memory.at(i), place(graph, walk, i));
+  });
+}
+
+// Whether a result is stored past the caches. Not in kernels with reductions, which write a row at
+// once, faster than memory takes it.
+inline bool is_streamed(const Graph& graph, const Walk& walk, int n) {
+  return !walk.reduces && graph.node(n).size.count() * bytes_of(graph.dtype) > streamed_bytes;
+}
+
+// The head of a loop. One that reduces takes `language.sums` steps at a time, into as many
+// sums.
+inline std::string print_loop(const Kernel& kernel, const Walk& walk,
+                              const KernelLanguage& language, int phase) {
+  std::string own;
+  for (const int n : kernel.nodes)
+    if (walk.reduced[n] && walk.phase[n] == phase)
+      own += fmt::format("\n    V& a{} = sums{}[j];", n, n);
+  if (own.empty() || language.sums == 1) return language.loop;
+  return fmt::format(
+      "for (long base = begin, k = 0; base < end; base += {0} * lanes)\n"
+      "  #pragma GCC unroll {0}\n"
+      "  for (long j = 0; j < {0}; ++j, ++k) {{\n"
+      "    const long c = base + j * lanes;{1}{2}",
+      language.sums,
+      walk.space.columns % (16 * language.sums) == 0 ? "" : "\n    if (c >= end) break;", own);
 }
 
 // In the loop before the one that stores a row, what will be written over is on its way.
@@ -320,20 +370,25 @@ inline std::string print_line(const Graph& graph, const Kernel& kernel, const Wa
   const auto pointer = [&] { return memory.at(n) + " + " + place(graph, walk, n); };
   if (line.step == LineStep::loop) {
     const bool whole = walk.space.columns % 16 == 0;  // no vector hangs over the end
-    return fmt::format("{}\n    const long count = {};", language.loop,
-                       whole ? "lanes" : "end - c");
+    return print_loop(kernel, walk, language, n) +
+           fmt::format("\n    const long count = {};", whole ? "lanes" : "end - c");
   }
   if (line.step == LineStep::end) return print_end(graph, kernel, walk, n, memory);
   const bool again = is_loaded_again(graph, kernel, walk, language, n);
+  const std::optional<std::string> made_again =
+      made_from_input(graph, kernel, walk, language, n, memory);
   const bool a_row = walk.a_row[n];
   const Op op = graph.node(n).op;
   switch (line.step) {
     case LineStep::load:
       return a_row ? fmt::format("const V v{} = spread(*({}));", n, pointer())
                    : fmt::format("const V v{} = load({}, count);", n, pointer());
-    case LineStep::compute: return fmt::format("const V v{} = {};", n, expression(graph, walk, n));
-    case LineStep::save: return again ? "" : fmt::format("s{}[k] = v{};", n, n);
+    case LineStep::compute:
+      return fmt::format("const V v{} = {};", n,
+                         expression(graph, walk, n, [](int i) { return fmt::format("v{}", i); }));
+    case LineStep::save: return again || made_again ? "" : fmt::format("s{}[k] = v{};", n, n);
     case LineStep::recall: {  // while a row is computed, the next one is on its way from memory
+      if (made_again) return fmt::format("const V v{} = {};", n, *made_again);
       const std::string fetch =
           memory.count(n) > 0 ? fmt::format(" fetch({} + {});", pointer(), walk.space.columns) : "";
       return fmt::format(
@@ -349,11 +404,21 @@ inline std::string print_line(const Graph& graph, const Kernel& kernel, const Wa
     case LineStep::fold:
       return fmt::format("const V v{} = {};", n,
                          replaced(op == Op::row_sum ? language.fold_sum : language.fold_max, "{}",
-                                  fmt::format("a{}", n)));
+                                  fmt::format("{}{}", language.sums == 1 ? "a" : "sums", n)));
     default:
       return a_row ? fmt::format("store_one({}, v{});", pointer(), n)
-                   : fmt::format("store({}, v{}, count);", pointer(), n);
+                   : fmt::format("{}({}, v{}, count);",
+                                 is_streamed(graph, walk, n) ? "stream" : "store", pointer(), n);
   }
+}
+
+// What a reduction begins with.
+inline std::string print_sums(const KernelLanguage& language, int n, Op op) {
+  const std::string nothing = op == Op::row_sum ? "spread(0)" : "spread(-infinity())";
+  if (language.sums == 1) return fmt::format("  V a{} = {};\n", n, nothing);
+  std::string all = nothing;
+  for (int i = 1; i < language.sums; ++i) all += ", " + nothing;
+  return fmt::format("  V sums{}[{}] = {{{}}};\n", n, language.sums, all);
 }
 
 // The function of one kernel: what task number `task` of it does.
@@ -373,11 +438,11 @@ inline std::string print_part(const Graph& graph, const Kernel& kernel,
         "  const long end = begin + {1} < {2} ? begin + {1} : {2};\n",
         pieces, piece, C);
   for (const int n : walk.values) {
-    if (walk.crosses[n] && !is_loaded_again(graph, kernel, walk, language, n))
+    if (walk.crosses[n] && !is_loaded_again(graph, kernel, walk, language, n) &&
+        !made_from_input(graph, kernel, walk, language, n, memory))
       text += fmt::format("  V s{}[{}];\n", n, ceil_div(piece, lanes));
-    if (walk.reduced[n])
-      text += fmt::format("  V a{} = {};\n", n,
-                          graph.node(n).op == Op::row_sum ? "spread(0)" : "spread(-infinity())");
+    if (walk.reduced[n]) text += print_sums(language, n, graph.node(n).op);
+    if (graph.node(n).op == Op::keep) text += fmt::format("  Draws d{};\n", n);
   }
   bool inside = false;
   for (const Line& line : lines_of(graph, kernel, walk)) {
@@ -436,10 +501,12 @@ inline std::string print_parts(const Graph& graph, const Launch& launch,
 // C++ that any compiler takes. `run` does the tasks [first, last).
 inline std::string print_cpu(const Graph& graph, const Launch& launch) {
   return fmt::format("typedef {} Real;\n", graph.dtype == DType::f64 ? "double" : "float") +
-         lanes_text + "\nstatic inline void store_one(Real* to, V v) { *to = first(v); }\n" +
+         processor_text + lanes_text +
+         "\nstatic inline void store_one(Real* to, V v) { *to = first(v); }\n" +
          print_parts(graph, launch, cpp_kernel) +
          "extern \"C\" void run(const void* arrays, long first, long last) {\n"
-         "  for (long t = first; t < last; ++t) run_task(*(const Arrays*)arrays, t);\n}\n";
+         "  for (long t = first; t < last; ++t) run_task(*(const Arrays*)arrays, t);\n"
+         "  wait_for_stores();\n}\n";
 }
 
 // CUDA: the kernel `fused`, of blocks of cuda_threads threads, a block a task.

@@ -137,6 +137,12 @@ inline std::vector<int> keep_all(const Joint& joint) {
   return kept;
 }
 
+// Bytes that cross memory if backward reads value n and does not compute it again. What an input or
+// a kernel of its own holds is there anyway, and is read once more; else it must be written, too.
+inline double keep_price(const Joint& joint, int n) {
+  return bytes_of(joint.graph, n) * (can_recompute(joint.graph.node(n).op) ? 2 : 1);
+}
+
 // Ford and Fulkerson on the graph below; flow and capacity are bytes.
 class Cut {
  public:
@@ -190,7 +196,7 @@ class Cut {
 };
 
 // The cheapest set to keep. Each value n is an edge from point 2 n to 2 n + 1, as wide as its
-// bytes; the source leads to what is there anyway or cannot be computed again, what backward reads
+// price; the source leads to what is there anyway or cannot be computed again, what backward reads
 // leads to the sink.
 inline std::vector<int> keep_least(const Joint& joint) {
   const int source = 2 * joint.forward_nodes, sink = source + 1;
@@ -199,8 +205,7 @@ inline std::vector<int> keep_least(const Joint& joint) {
   for (int n = 0; n < joint.forward_nodes; ++n) {
     const Node& node = joint.graph.node(n);
     if (is_made(node.op)) continue;
-    // What an input or a kernel of its own holds is in memory anyway: it is only read once more.
-    cut.edge(2 * n, 2 * n + 1, bytes_of(joint.graph, n) * (can_recompute(node.op) ? 2 : 1));
+    cut.edge(2 * n, 2 * n + 1, keep_price(joint, n));
     if (!can_recompute(node.op)) cut.edge(source, 2 * n, Cut::unlimited);
     if (can_recompute(node.op))
       for (const int i : node.in)

@@ -115,8 +115,8 @@ BlockNeeds block_needs(void (*kernel)(Parameters...), int threads, size_t shared
 #else
 
 template <class T>
-T* dynamic_shared() {
-  return reinterpret_cast<T*>(emulator::dynamic_shared_memory());
+T* dynamic_shared(Where where = Where::current()) {
+  return reinterpret_cast<T*>(emulator::dynamic_shared_memory(where));
 }
 
 namespace emulator {

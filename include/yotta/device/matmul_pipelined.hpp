@@ -22,9 +22,14 @@
 //     └───────────┘  zeros beyond the edges
 //
 // A float4 must lie on a multiple of 16 bytes. Rows begin there if their length is a multiple of 4;
-// where it is not, numbers are loaded one by one: correct, but slower.
+// where it is not, numbers are loaded one by one: correct, but slower. A kernel with Quads::always
+// is launched where k and n are multiples of 4: it asks nothing in its loops.
 // Cost: bytes as matmul_register_tiles.hpp; shared memory 4 (BK (BM + 4) + BK BN) bytes, doubled
 // from rung 6 on.
+// Registers: a thread holds 64 sums, and the tiles on their way. __launch_bounds__ says that two
+// blocks are to fit on an SM, 128 registers a thread: left alone, nvcc takes 155 for an H100, and
+// one block waits alone at its barriers. __restrict__: C is no part of A or B, so that a load need
+// not wait for a store.
 // Contract: block (BM BN / 64) threads, grid (ceil(n / BN), ceil(m / BM)); m k, k n and m n below
 // 2^31; A, B and C begin on 16 bytes, as cudaMalloc's memory does.
 // Letters: (BM, BN) a block's tile of C, BK its step in k; (TM, TN) = (8, 8) a thread's, in four
@@ -41,20 +46,24 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 // ---- What the three rungs share: tiles fetched a float4 at a time, and each thread's numbers ----
 
+enum class Quads { always, where_rows_allow };
+
 // x(row, col) to x(row, col + 3) of x (rows, cols), row-major; zeros beyond the edges.
-__device__ inline float4 load4(const float* x, int rows, int cols, int row, int col) {
+template <Quads quads = Quads::where_rows_allow>
+__device__ float4 load4(const float* x, int rows, int cols, int row, int col) {
   if (row >= rows || col >= cols) return make_float4(0, 0, 0, 0);
   const float* from = x + row * cols + col;
-  if (cols % 4 == 0) return *reinterpret_cast<const float4*>(from);
+  if (quads == Quads::always || cols % 4 == 0) return *reinterpret_cast<const float4*>(from);
   return make_float4(from[0], col + 1 < cols ? from[1] : 0, col + 2 < cols ? from[2] : 0,
                      col + 3 < cols ? from[3] : 0);
 }
 
 // The reverse; what lies beyond the edges is dropped.
-__device__ inline void store4(float* x, int rows, int cols, int row, int col, float4 value) {
+template <Quads quads = Quads::where_rows_allow>
+__device__ void store4(float* x, int rows, int cols, int row, int col, float4 value) {
   if (row >= rows || col >= cols) return;
   float* to = x + row * cols + col;
-  if (cols % 4 == 0) {
+  if (quads == Quads::always || cols % 4 == 0) {
     *reinterpret_cast<float4*>(to) = value;
     return;
   }
@@ -65,7 +74,7 @@ __device__ inline void store4(float* x, int rows, int cols, int row, int col, fl
 }
 
 // A (ROWS, COLS) tile on its way through the registers of THREADS threads.
-template <int ROWS, int COLS, int THREADS>
+template <int ROWS, int COLS, int THREADS, Quads quads_are = Quads::where_rows_allow>
 struct TileFetch {
   static constexpr int quads = COLS / 4;                // float4s in a row
   static constexpr int count = ROWS * quads / THREADS;  // float4s per thread
@@ -77,7 +86,8 @@ struct TileFetch {
 
   // The tile of x (rows, cols) whose corner is (top, left).
   __device__ void load(const float* x, int rows, int cols, int top, int left) {
-    for (int i = 0; i < count; ++i) held[i] = load4(x, rows, cols, top + row(i), left + col(i));
+    for (int i = 0; i < count; ++i)
+      held[i] = load4<quads_are>(x, rows, cols, top + row(i), left + col(i));
   }
   template <int PITCH>
   __device__ void store(float (*tile)[PITCH]) const {  // (ROWS, PITCH)
@@ -147,14 +157,14 @@ __device__ void multiply_tile(const float (*a)[A_PITCH], const float (*b)[B_PITC
 }
 
 // Writes a thread's sums into C (m, n); (top, left) is the corner of the block's tile.
-template <class Tiles>
+template <Quads quads, class Tiles>
 __device__ void store_sums(float* c, int m, int n, int top, int left, const Tiles& at,
                            const float (&sums)[8][8]) {
   for (int i = 0; i < 8; ++i)
     for (int q = 0; q < 2; ++q) {
       const float* four = &sums[i][4 * q];
-      store4(c, m, n, top + at.row(i / 4) + i % 4, left + at.col(q),
-             make_float4(four[0], four[1], four[2], four[3]));
+      store4<quads>(c, m, n, top + at.row(i / 4) + i % 4, left + at.col(q),
+                    make_float4(four[0], four[1], four[2], four[3]));
     }
 }
 
@@ -167,14 +177,16 @@ template <int BM>
 inline constexpr int a_pitch = BM + 4;
 
 // Rung 5: the 2D register tile with float4 loads. A is transposed on its way into shared memory.
-template <int BM, int BN, int BK>
-__global__ void matmul_vectorised(const float* a, const float* b, float* c, int m, int n, int k) {
+template <int BM, int BN, int BK, Quads quads = Quads::where_rows_allow>
+__global__ void __launch_bounds__(BM* BN / 64, 2)
+    matmul_vectorised(const float* __restrict__ a, const float* __restrict__ b,
+                      float* __restrict__ c, int m, int n, int k) {
   constexpr int threads = BM * BN / 64;
   alignas(16) __shared__ float a_tile[BK][a_pitch<BM>], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
   const ThreadTiles<BN> at;
-  TileFetch<BM, BK, threads> a_fetch;
-  TileFetch<BK, BN, threads> b_fetch;
+  TileFetch<BM, BK, threads, quads> a_fetch;
+  TileFetch<BK, BN, threads, quads> b_fetch;
   float sums[8][8] = {};
   for (int l = 0; l < k; l += BK) {
     a_fetch.load(a, m, k, top, l);
@@ -185,19 +197,21 @@ __global__ void matmul_vectorised(const float* a, const float* b, float* c, int 
     multiply_tile<BK>(a_tile, b_tile, at, sums);
     __syncthreads();
   }
-  store_sums(c, m, n, top, left, at, sums);
+  store_sums<quads>(c, m, n, top, left, at, sums);
 }
 
 // Rungs 6 and 7: while tile t is multiplied, tile t + 1 is on its way into registers; it goes into
 // the other half of shared memory, which nobody reads, so one barrier per tile is enough.
-template <int BM, int BN, int BK, template <int> class Tiles>
-__global__ void matmul_pipelined(const float* a, const float* b, float* c, int m, int n, int k) {
+template <int BM, int BN, int BK, template <int> class Tiles, Quads quads>
+__global__ void __launch_bounds__(BM* BN / 64, 2)
+    matmul_pipelined(const float* __restrict__ a, const float* __restrict__ b,
+                     float* __restrict__ c, int m, int n, int k) {
   constexpr int threads = BM * BN / 64;
   alignas(16) __shared__ float a_tile[2][BK][a_pitch<BM>], b_tile[2][BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
   const Tiles<BN> at;
-  TileFetch<BM, BK, threads> a_fetch;
-  TileFetch<BK, BN, threads> b_fetch;
+  TileFetch<BM, BK, threads, quads> a_fetch;
+  TileFetch<BK, BN, threads, quads> b_fetch;
   float sums[8][8] = {};
   const auto fetch = [&](int l) {
     a_fetch.load(a, m, k, top, l);
@@ -217,16 +231,16 @@ __global__ void matmul_pipelined(const float* a, const float* b, float* c, int m
     if (more) put(which ^ 1);
     __syncthreads();
   }
-  store_sums(c, m, n, top, left, at, sums);
+  store_sums<quads>(c, m, n, top, left, at, sums);
 }
 
 // Rung 6: a thread's numbers lie where they did before.
-template <int BM, int BN, int BK>
-inline constexpr auto matmul_double_buffered = matmul_pipelined<BM, BN, BK, ThreadTiles>;
+template <int BM, int BN, int BK, Quads quads = Quads::where_rows_allow>
+inline constexpr auto matmul_double_buffered = matmul_pipelined<BM, BN, BK, ThreadTiles, quads>;
 
 // Rung 7: each warp has a tile of its own.
-template <int BM, int BN, int BK>
-inline constexpr auto matmul_warp_tile = matmul_pipelined<BM, BN, BK, WarpTiles>;
+template <int BM, int BN, int BK, Quads quads = Quads::where_rows_allow>
+inline constexpr auto matmul_warp_tile = matmul_pipelined<BM, BN, BK, WarpTiles, quads>;
 
 }  // namespace YOTTA_DEVICE_BUILD
 }  // namespace yotta

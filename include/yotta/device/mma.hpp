@@ -29,6 +29,7 @@
 // References: PTX ISA, "Multiply-and-Accumulate Instruction: mma".
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "yotta/core/dtype.hpp"
@@ -164,6 +165,21 @@ __device__ inline uint32_t rounded_pair(float first, float second) {
   return both;
 #else
   return packed(bfloat16(first).bits, bfloat16(second).bits);
+#endif
+}
+
+// The bits of an f32 rounded to the nearest tf32, ties away from zero. An mma cuts the last 13 bits
+// off, so without this all numbers come nearer to zero.
+__device__ inline uint32_t rounded_to_tf32(float x) {
+#if defined(__CUDA_ARCH__)
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+#else
+  if (x != x) return 0x7fffffffu;
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const bool infinite = (bits & 0x7fffffffu) == 0x7f800000u;
+  return infinite ? bits : (bits + 0x1000u) & 0xffffe000u;
 #endif
 }
 

@@ -17,7 +17,7 @@
 //     c0, c1  row g, columns 2t, 2t + 1        c2, c3  row g + 8, columns 2t, 2t + 1
 //
 // A register a[i], b[i] holds two bf16, the one of lower index in the low half. Products are exact
-// and C is f32: 16-bit inputs, 32-bit accumulation. A bf16 accumulator has 8 bits: once it is 256
+// and C is f32: 16-bit inputs, 32-bit accumulation. A bf16 accumulator keeps 8 bits: once it is 256
 // times a product, it no longer changes.
 //
 // Cost, for m x n x k: ceil(m/16) ceil(n/8) ceil(k/16) instructions of 4096 FLOPs. matmul_mma reads

@@ -148,6 +148,19 @@ __device__ void multiply_tiles(WarpSum<T>& sum, const uint16_t* tile_a, const ui
   }
 }
 
+// store_c() two numbers at a time, for an even n: a lane's pairs then begin on 8 bytes.
+__device__ inline void store_c_pairs(const float (&c)[4], float* matrix, int m, int n, int row,
+                                     int column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  YOTTA_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const int to_row = row + g + 8 * r, to_column = column + 2 * t;
+    if (to_row < m && to_column < n)
+      *reinterpret_cast<float2*>(matrix + static_cast<int64_t>(to_row) * n + to_column) =
+          make_float2(c[2 * r], c[2 * r + 1]);
+  }
+}
+
 // Writes this warp's part of the block's tile of C at (row, column).
 template <class T>
 __device__ void store_sum(const WarpSum<T>& sum, float* c, int m, int n, int row, int column) {
@@ -157,7 +170,12 @@ __device__ void store_sum(const WarpSum<T>& sum, float* c, int m, int n, int row
   YOTTA_UNROLL
   for (int i = 0; i < T::WM / 16; ++i) {
     YOTTA_UNROLL
-    for (int j = 0; j < T::WN / 8; ++j) store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+    for (int j = 0; j < T::WN / 8; ++j) {
+      if (n % 2 == 0)
+        store_c_pairs(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+      else
+        store_c(sum[i][j], c, m, n, row + 16 * i, column + 8 * j);
+    }
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include <cstddef>
 
-#include "yotta/device/emulator/device_build.hpp"
+#include "yotta/device/emulator/cuda_builtins.hpp"
 #if defined(YOTTA_CHECKED)
 
 namespace yotta {
@@ -65,24 +65,37 @@ inline namespace YOTTA_DEVICE_BUILD {
 #endif
 
 // Of three: no vector access, the compiler loads them one by one, as nvcc does.
+#define YOTTA_VECTOR_3(T, name) \
+  struct name {                 \
+    T x, y, z;                  \
+  }
 #define YOTTA_VECTOR_TYPES(T, name)                                     \
   YOTTA_VECTOR_2(T, name##2, 2 * sizeof(T));                            \
-  struct name##3 {                                                      \
-    T x, y, z;                                                          \
-  };                                                                    \
   YOTTA_VECTOR_4(T, name##4, (sizeof(T) < 8 ? 4 * sizeof(T) : 16));     \
   constexpr name##2 make_##name##2(T x, T y) { return {x, y}; }         \
   constexpr name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
   constexpr name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 
+YOTTA_VECTOR_3(float, float3);
+YOTTA_VECTOR_3(double, double3);
+YOTTA_VECTOR_3(int, int3);
+YOTTA_VECTOR_3(short, short3);
+YOTTA_VECTOR_3(unsigned short, ushort3);
+YOTTA_VECTOR_3(signed char, char3);
+YOTTA_VECTOR_3(unsigned char, uchar3);
+YOTTA_VECTOR_3(long long, longlong3);
+YOTTA_VECTOR_3(unsigned long long, ulonglong3);
 YOTTA_VECTOR_TYPES(float, float)
 YOTTA_VECTOR_TYPES(double, double)
 YOTTA_VECTOR_TYPES(int, int)
-YOTTA_VECTOR_TYPES(unsigned, uint)
+YOTTA_VECTOR_TYPES(unsigned, uint)  // uint3 is the type of threadIdx
 YOTTA_VECTOR_TYPES(short, short)
 YOTTA_VECTOR_TYPES(unsigned short, ushort)
 YOTTA_VECTOR_TYPES(signed char, char)
 YOTTA_VECTOR_TYPES(unsigned char, uchar)
+YOTTA_VECTOR_TYPES(long long, longlong)
+YOTTA_VECTOR_TYPES(unsigned long long, ulonglong)
+#undef YOTTA_VECTOR_3
 #undef YOTTA_VECTOR_TYPES
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -29,7 +29,7 @@
 
 #include <map>
 
-#include "yotta/machine/cluster.hpp"
+#include "yotta/machine/group_network.hpp"
 #include "yotta/machine/stragglers.hpp"
 #include "yotta/machine/trace.hpp"
 
@@ -40,7 +40,8 @@ struct ClockOptions {
   bool joins = false;           // for contention.hpp: record waits of no time, share no ports
   std::vector<int> chips = {};  // of the ranks; empty: rank r is on chip r
   Stragglers stragglers = {};
-  bool share = true;  // lanes share the ports of their chip: shared_ports.hpp
+  bool share = true;     // lanes share the ports of their chip: shared_ports.hpp
+  bool observed = true;  // a recorder may show the run (comm/recording/)
 };
 
 // Which of a chip's ports leads over a link: 0 into its node, 1 out of it.
@@ -52,7 +53,9 @@ double op_seconds(const Chip& chip, const OpCost& cost);
 // The clock of one rank, used only by the rank's thread.
 class VirtualClock : public CostSink {
  public:
-  VirtualClock(const Cluster& cluster, int rank, ClockOptions options = {});
+  // Errors: a chip that the cluster does not have; stragglers that cannot be.
+  VirtualClock(const Cluster& cluster, int rank, ClockOptions options = {},
+               Where where = Where::current());
 
   void op(const OpCost& cost) override;
   EventStamp send(const MessageCost& m) override;
@@ -62,6 +65,7 @@ class VirtualClock : public CostSink {
   void wait(int lane_number, const EventStamp& done) override;
   EventStamp now(int lane) override;
   void mirror(std::span<const int> chips, Where where) override;
+  std::shared_ptr<const GroupNetwork> network(std::span<const int> peers) override;
 
   // When the rank's own code has ended: its time, and its events, which can be taken once.
   double seconds();
@@ -71,10 +75,11 @@ class VirtualClock : public CostSink {
  private:
   struct Lane {
     double time = 0;
-    EventId last;                   // the event that brought it there
-    int64_t drawn = 0;              // random numbers, for jitter
-    std::string_view communicator;  // of the last message
-    double sent[2] = {};            // by port: until when its last message occupies it
+    EventId last;                                       // the event that brought it there
+    int64_t drawn = 0;                                  // random numbers, for jitter
+    std::string_view communicator;                      // of the last message
+    Communication communication = Communication::none;  // that it was a part of
+    double sent[2] = {};  // by port: until when its last message occupies it
   };
   struct InPort {
     double free;   // from when on it receives

@@ -150,12 +150,12 @@ inline Cluster ideal(int chips = 1 << 30, double flops = 1, double bandwidth = n
 inline std::vector<Level> switched_levels(const Chip& chip, int count) {
   const int node = std::min(count, chip.domain);
   std::vector<Level> levels = {{"node", node, 1e-6, 1 / chip.link}};
-  if (count > node) levels.push_back({"cluster", count, 5e-6, 1 / 50e9});
+  if (count > node) levels.push_back({"cluster", count, 5e-6, 1 / chip.card});
   return levels;
 }
 
-// Chips with switches: nodes of one NVLink domain and, if there is more than one node, 50 GB/s per
-// chip (400 Gb/s) between them.
+// Chips with switches: nodes of one NVLink domain and, if there is more than one node, a network
+// card per chip between them.
 inline Cluster switched(const Chip& chip, int count) {
   return {fmt::format("{}x{}", chip.name, count), chip, switched_levels(chip, count), {}};
 }

@@ -1,4 +1,4 @@
-// Hiding latency: how much must be on its way at once, so that nobody waits.
+// Hiding latency: how much must be on its way at once, so that no multiplier waits.
 //
 // A number from memory takes some 300 ns. A chip that asked for one after the other would get 128
 // bytes every 300 ns, not 3 TB/s. Latency cannot be bought away: it improves far more slowly than

@@ -1,8 +1,7 @@
 // The roofline: how fast can this run at most, given what it computes and what it must move?
 //
-// A chip multiplies at one rate and reads memory at another, both at once. So work of F FLOPs on N
-// bytes takes max(F / peak, N / bandwidth). Its intensity, F / N FLOPs per byte, decides which of
-// the two:
+// A chip multiplies at one rate and reads memory at another, both at once. So work takes
+// max(FLOPs / peak, bytes / bandwidth). Its intensity, FLOPs per byte, decides which of the two:
 //
 //     FLOP/s                ridge = peak / bandwidth
 //      peak ┤              ╭──────────────────────     compute-bound: more bytes cost nothing

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "yotta/core/system/build.hpp"
+#include "yotta/core/error.hpp"
 
 namespace yotta {
 
@@ -36,6 +36,9 @@ struct Stragglers {
 
   bool any() const { return jitter != 0 || !slow_ranks.empty() || !slow_links.empty(); }
 };
+
+// Throws unless each is slower, or faster, by a number.
+void check_stragglers(const Stragglers& stragglers, Where where = Where::current());
 
 // How many times as long event number `index` of a lane takes.
 double jitter_factor(const Stragglers& stragglers, int rank, int lane, int64_t index);

@@ -58,14 +58,21 @@ struct TraceEvent {
   EventId also = {};          // a second event that it needed, which ended earlier
   bool follows = false;       // a recv behind another one of its exchange, by the same port
   DType dtype = DType::f32;   // of the op
+  Phase phase = Phase::none;  // of the step that ran the op
+  int64_t step = -1;          // its number; -1: none
+  Communication communication = Communication::none;  // that the message is a part of
 
   double seconds() const { return end - begin; }
   bool operator==(const TraceEvent&) const = default;
 };
 
-// An op, as an event of the compute lane. `name`: the cost's, kept.
+// An op, as an event of the compute lane; its phase and step are the rank's (core/context.hpp).
+// `name`: the cost's, kept.
 TraceEvent op_event(const OpCost& cost, std::string_view name, double begin, double end,
                     EventId cause);
+// A message that leaves or arrives. `name`: its label, kept.
+TraceEvent message_event(EventKind kind, const MessageCost& message, std::string_view name,
+                         double begin, double end, EventId cause);
 
 // The communicators whose messages each lane of a rank carried: {-2: {"tp"}}.
 using LaneNames = std::map<int, std::set<std::string_view>>;
@@ -86,6 +93,11 @@ std::string peer_name(int peer);
 // "compute", "world", "tp", "to rank 3", "from rank 3 (pp)". A communicator whose name is not known
 // is "communicator 2".
 std::string lane_name(const Trace& trace, int rank, int lane);
+
+// The names of the lanes on which a rank has events, no two alike. Communicators of one name are
+// told apart by what they carried, most bytes first: "dp: ddp.gradients", "dp: loss". Those that
+// carried the same are numbered: "dp", "dp #2".
+std::map<int, std::string> lane_names(const Trace& trace, int rank);
 
 // The recorded events in order of time, then lane, with causes renumbered. (The order in which
 // events are recorded depends on threads.)

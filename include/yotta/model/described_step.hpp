@@ -13,32 +13,23 @@
 // The parts are averages over the stages. `exposed` is by a communicator's axes. The bubble is the
 // rest: waiting for other stages, the time of their messages included, and for the last to end.
 //
-// Contract: the cluster has equal links along each axis: as_seen_by(), gradient_groups.hpp.
+// Contract: all groups along an axis have the same network: as_seen_by(), gradient_groups.hpp.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "yotta/comm/run_on.hpp"
+#include "yotta/machine/kernel_rates.hpp"
 #include "yotta/model/layout_rules.hpp"
 #include "yotta/model/nd_parallel.hpp"
 #include "yotta/nn/adamw.hpp"
 
 namespace yotta {
 
-// The share of a chip's peak that its kernels reach.
-struct Efficiency {
-  double matmul = 1, attention = 1, attention_backward = 1;
-};
 // On an H100, of 989.4 TFLOP/s in bf16: cuBLAS 798 on 8192 x 8192 x 8192; FlashAttention-3, causal,
 // heads of 128 numbers, 16k tokens: forward 616, backward 561.
 inline constexpr Efficiency h100_kernels = {798 / 989.4, 616 / 989.4, 561 / 989.4};
-
-// Of an operation, by its name.
-constexpr double reached(const Efficiency& efficiency, std::string_view op) {
-  if (op.find("attention") == op.npos) return efficiency.matmul;
-  return op.ends_with("backward") ? efficiency.attention_backward : efficiency.attention;
-}
 
 struct DescribedStep {
   TransformerConfig config = {};
@@ -46,6 +37,10 @@ struct DescribedStep {
   NdOptions options = {};
   int64_t batch = 1;  // sequences, over all ranks
   Efficiency efficiency = {};
+  // What formulas have and no code here does: operators_again of plan/layer_figures.hpp; gradients
+  // that are there before the first backward pass has made them; a loss from a copy of the logits
+  // in f32; a mesh of which pp is the outermost axis.
+  bool operators_again = false, gradients_ahead = false, wide_loss = false, pp_outermost = false;
 };
 
 struct DescribedFigures {
@@ -62,12 +57,11 @@ inline constexpr double first_second = 1;  // when the step begins on all ranks:
 // A clock on which FLOPs take as long as measured kernels do.
 class KernelClock : public CostSink {
  public:
-  KernelClock(CostSink& clock, const Efficiency& efficiency)
-      : clock_(clock), efficiency_(efficiency) {}
+  KernelClock(CostSink& clock, const Kernels& kernels) : clock_(clock), kernels_(kernels) {}
+  // The FLOPs that the chip could do meanwhile.
   void op(const OpCost& cost) override {
-    OpCost charged = cost;
-    charged.flops /= reached(efficiency_, cost.name);
-    clock_.op(charged);
+    const double seconds = kernels_.seconds(cost) - kernels_.chip.launch_overhead;
+    clock_.op({cost.name, cost.dtype, seconds * peak(kernels_.chip, cost.dtype), 0, 0});
   }
   EventStamp send(const MessageCost& m) override { return clock_.send(m); }
   void receive(const MessageCost& m, const EventStamp& travel) override {
@@ -77,15 +71,19 @@ class KernelClock : public CostSink {
   EventStamp now(int lane) override { return clock_.now(lane); }
   void wait(int lane, const EventStamp& done) override { clock_.wait(lane, done); }
   void mirror(std::span<const int> chips, Where where) override { clock_.mirror(chips, where); }
+  std::shared_ptr<const GroupNetwork> network(std::span<const int> peers) override {
+    return clock_.network(peers);
+  }
   void reduce(int lane, int64_t bytes) override { clock_.reduce(lane, bytes); }
 
  private:
   CostSink& clock_;
-  Efficiency efficiency_;
+  Kernels kernels_;
 };
 
 // One step of one live rank.
-inline void step_once(Communicator& stages, const DescribedStep& step, Where where) {
+inline void step_once(Communicator& stages, const Chip& chip, const DescribedStep& step,
+                      Where where) {
   const DeviceScope meta(Device::meta);
   Mesh mesh = Mesh::mirrored(stages, step.shape, where);
   NdParallel model(step.config, mesh, step.options, {}, where);
@@ -97,7 +95,7 @@ inline void step_once(Communicator& stages, const DescribedStep& step, Where whe
   RankContext& self = context();
   self.ledger.reset();
   self.clock->wait(compute_lane, {0, first_second});
-  KernelClock clock(*self.clock, step.efficiency);
+  KernelClock clock(*self.clock, {chip, step.efficiency});
   CostSink* const before = std::exchange(self.clock, &clock);
   trainer.step(0, model.microbatches(ids, ids, own.begin), step.batch * T);
   self.clock = before;
@@ -147,6 +145,8 @@ inline DescribedFigures run_described(const Cluster& cluster, const DescribedSte
   for (const double share : {e.matmul, e.attention, e.attention_backward})
     if (!(share > 0 && share <= 1))
       fail(where, "kernels reach a share of the peak above 0 and up to 1, not {}", share);
+  if (step.operators_again || step.gradients_ahead || step.wide_loss)
+    fail(where, "a step with what only formulas have: estimate_step() takes it");
   const int pp = step.shape.pp;
   ClockOptions clock;
   for (int stage = 0; stage < pp; ++stage)
@@ -155,7 +155,8 @@ inline DescribedFigures run_described(const Cluster& cluster, const DescribedSte
   run_options.threads = 1;
   run_options.timeout = 600;
   const Timed run = run_on(
-      cluster, pp, [&](Communicator& stages) { detail::step_once(stages, step, where); }, clock,
+      cluster, pp,
+      [&](Communicator& stages) { detail::step_once(stages, cluster.chip, step, where); }, clock,
       run_options, where);
   return detail::figures_of(run, pp);
 }
@@ -165,7 +166,7 @@ inline DescribedFigures run_described(const Cluster& cluster, const DescribedSte
 constexpr double causal_step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
   const double tokens = static_cast<double>(batch * sequence);
   return step_flops(c, batch, sequence) -
-         6.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
+         6.0 * static_cast<double>(c.layers * sequence) * head_numbers(c) * tokens;
 }
 
 }  // namespace yotta

@@ -5,6 +5,7 @@
 //                the heads of tp
 //   pp x chunks  at most one stage per block; why_not() of PipelinePlan says more
 //   ep           at most one rank per expert, with FSDP equal numbers; a capacity wants cp 1
+//                the balance loss of a whole batch wants GPipe, or no pipeline
 //   dp           a sequence for each rank, with FSDP or ZeRO-2 one for each of its microbatches
 //   ZeRO         not beside FSDP, which is its stage 3
 //

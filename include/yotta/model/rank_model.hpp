@@ -1,8 +1,8 @@
 // Rank model: what one rank trains of a transformer, as a trainer, an optimizer and checkpoints see
 // it, however the ranks share the work.
 //
-//     NdParallel        on a mesh: every axis with its technique         nd_parallel.hpp
-//     ReroutedModel     on what is left of the replicas of a pipeline    rerouted_model.hpp
+//     NdParallel       on a mesh: every axis with its technique    nd_parallel.hpp
+//     ReroutedModel    on what is left of a pipeline's replicas    resilience/rerouted_model.hpp
 //
 // Contract: all ranks of the run make the same calls. Letters: B sequences of a batch, T tokens of
 // a sequence.

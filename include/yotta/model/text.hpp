@@ -39,7 +39,7 @@ struct Text {
   int64_t files = 0;               // read
   int64_t skipped = 0;             // hidden, empty or binary
   int64_t skipped_bytes = 0;       // in binary files
-  std::vector<int64_t> ends = {};  // of each file, in bytes: where the next one begins
+  std::vector<int64_t> ends = {};  // of each document, in bytes: where the next one begins
 };
 
 // Where UTF-8 breaks: the offset of the first byte that no character can hold; the size if none.
@@ -62,6 +62,10 @@ inline bool is_binary(std::string_view bytes) {
 // utf-16. Errors: a text that is not UTF-8 if no encoding is given, or that is not in it.
 Text read_text(const std::string& path, const std::string& encoding = "",
                Where where = Where::current());
+
+// Cuts documents, which were files, at every `separator` in them. It belongs to none of its two
+// neighbours, and is left out, as is a document without a byte. Errors: it is in none of them.
+void split_documents(Text& text, std::string_view separator, Where where = Where::current());
 
 // The course's own prose and headers, for those who bring no text. `root` is the folder of the
 // course.

@@ -12,12 +12,17 @@
 //
 //     one batch of 8   sum of 8 / 8   three of 3, 3, 2   sum of 3 / 8 + sum of 3 / 8 + sum of 2 / 8
 //
+// On a GPU that computes alone, the host launches the whole step and waits for none of it: whether
+// the step is taken, and with which factor, is decided there (nn/cpu/step_gate.hpp). It waits once,
+// at the end, for the loss and the norm.
+//
 // Memory: one microbatch's Saved at a time. FLOPs: 6 per weight and token, and attention
 // (nn/transformer_config.hpp). A loss or gradient that is not finite, and a loss that jumps, stop
 // the run before the weights change.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +35,9 @@
 
 namespace yotta {
 
+class DeviceScratch;  // core/system/accelerator.hpp
+class RecordedWork;
+
 // A run that cannot go on: the message names the step, the layer, and what to look at.
 class TrainingDiverged : public Error {
  public:
@@ -37,16 +45,21 @@ class TrainingDiverged : public Error {
 };
 
 struct TrainOptions {
-  Schedule schedule;
+  Schedule schedule = {};
   double clip = 1;    // largest norm of all gradients; 0: no clipping
   uint64_t seed = 0;  // of dropout
   // A loss above this many times the recent average, plus 1, is a spike. 0: never.
   double spike_factor = 2;
+  // On a GPU that computes alone: two steps of a shape are launched as usual, the third is recorded
+  // as a CUDA graph, and from then on a step is one launch. The ledger counts no op of it.
+  bool graph = false;
 };
 
 // What a parallel technique does around the step. Any may be empty.
 struct TrainHooks {
   std::function<void(bool last)> before_microbatch;  // DDP: all but the last under no_sync
+  // Routers' losses are of the whole batch: all forward passes come before the first backward pass.
+  bool balance_over_batch = false;
   // A pipeline: forward and backward of all microbatches of the step, in place of the trainer's
   // loop. Returns this rank's part of the loss.
   std::function<double(const BatchPosition&, std::span<const Microbatch>, int64_t tokens)>
@@ -72,12 +85,8 @@ double evaluate(Layers layers, std::span<const Microbatch> batches, const LossOf
 class Trainer {
  public:
   // `layers` ends in logits. All must outlive the trainer.
-  Trainer(Layers layers, Optimizer& optimizer, TrainOptions options, TrainHooks hooks = {})
-      : layers_(layers),
-        parameters_(yotta::parameters(layers)),
-        optimizer_(optimizer),
-        options_(options),
-        hooks_(std::move(hooks)) {}
+  Trainer(Layers layers, Optimizer& optimizer, TrainOptions options, TrainHooks hooks = {},
+          Where where = Where::current());
 
   // One step on this rank's microbatches; `tokens`: of the whole batch, over all ranks.
   StepReport step(int64_t step, std::span<const Microbatch> batches, int64_t tokens,
@@ -91,9 +100,27 @@ class Trainer {
   BatchPosition position_of_step(int64_t step) const { return {options_.seed, step, 0, {}, true}; }
   static double scale(int64_t tokens) { return 1.0 / static_cast<double>(tokens); }
 
-  // One microbatch after the other, forward and backward. Returns their loss.
+  // One microbatch after the other, forward and backward. Returns their loss; or, if `onto` is not
+  // null, adds it to the number there, on the device.
   double run_microbatches(const BatchPosition& position, std::span<const Microbatch> batches,
-                          int64_t tokens);
+                          int64_t tokens, double* onto = nullptr);
+
+  // Does this rank compute alone, with a rule that a GPU can apply on its own?
+  bool steps_on_device() const;
+  StepReport step_on_device(int64_t step, std::span<const Microbatch> batches, int64_t tokens,
+                            Where where);
+  // What the last step came to. Errors: what late checks have found.
+  StepNumbers ask_for_numbers(Accelerator& device);
+  // All that the device does in a step.
+  void launch_step(int64_t step, std::span<const Microbatch> batches, int64_t tokens, Where where);
+  // The same by a graph, once there is one.
+  void launch_recorded(int64_t step, std::span<const Microbatch> batches, int64_t tokens,
+                       Where where);
+  // The microbatches come to where the graph reads them, if they are like those before; if not,
+  // the steps of another graph begin.
+  void bring(std::span<const Microbatch> batches, int64_t tokens);
+  // A loss above it is a spike; infinity if none is.
+  double spike_limit() const;
 
   double norm() const;
 
@@ -115,7 +142,16 @@ class Trainer {
   TrainOptions options_;
   TrainHooks hooks_;
   int64_t losses_ = 0;
-  double average_ = 0, last_norm_ = 0;  // of recent losses; of the last step
+  double average_ = 0, last_norm_ = 0;      // of recent losses; of the last step
+  std::shared_ptr<DeviceScratch> numbers_;  // StepNumbers, once a step was taken there
+
+  // Steps of one shape, which may be a graph.
+  struct Alike {
+    std::vector<Microbatch> batches;  // copies, in the memory that the graph reads
+    int64_t tokens = 0, steps = 0;
+    std::shared_ptr<RecordedWork> graph;
+  };
+  Alike alike_;
 };
 
 }  // namespace yotta

@@ -17,6 +17,7 @@
 
 #include "yotta/nn/cpu/body.hpp"
 #include "yotta/nn/cpu/math.hpp"
+#include "yotta/nn/cpu/step_gate.hpp"
 #include "yotta/nn/optimizer.hpp"
 
 namespace yotta {
@@ -30,8 +31,11 @@ struct AdamWOptions {
 
 class AdamW : public Optimizer {
  public:
-  explicit AdamW(const std::vector<ParameterPtr>& parameters, AdamWOptions options = {})
-      : Optimizer(parameters, {"exp_avg", "exp_avg_sq"}), options_(options) {}
+  explicit AdamW(const std::vector<ParameterPtr>& parameters, AdamWOptions options = {},
+                 Where where = Where::current());
+
+  bool steps_on_device() const override { return true; }
+  void set_factors(StepNumbers& now, double learning_rate) const override;
 
  protected:
   void update(Slot& slot, double learning_rate, double scale) override;
@@ -54,6 +58,16 @@ struct AdamWFactors {
         rate(static_cast<Real>(learning_rate / (1 - std::pow(o.beta1, steps)))),
         correction(static_cast<Real>(1 / std::sqrt(1 - std::pow(o.beta2, steps)))),
         epsilon(static_cast<Real>(o.epsilon)) {}
+
+  // The same with what changes from step to step as a device has it.
+  YOTTA_HOST_DEVICE AdamWFactors with(const StepNumbers& now, double decay) const {
+    AdamWFactors f = *this;
+    f.scale = static_cast<Real>(now.scale);
+    f.keep = static_cast<Real>(1 - now.learning_rate * decay);
+    f.rate = static_cast<Real>(now.rate);
+    f.correction = static_cast<Real>(now.correction);
+    return f;
+  }
 };
 
 // One step of weight i.
@@ -72,6 +86,9 @@ struct AdamWStep {
     store(m + i, mean, count);
     store(v + i, square, count);
     store(w + i, load(w + i, count) * f.keep - f.rate * mean / size, count);
+  }
+  YOTTA_HOST_DEVICE AdamWStep with(const StepNumbers& now, double decay) const {
+    return {f.with(now, decay), w, g, m, v};
   }
 };
 

@@ -70,15 +70,27 @@ constexpr int64_t attention_flops(const AttentionSizes& s, int per_score) {
 constexpr int64_t query_numbers(const AttentionSizes& s) { return s.B * s.T * s.H * s.d; }
 constexpr int64_t key_numbers(const AttentionSizes& s) { return s.B * s.T * s.Hkv * s.d; }
 constexpr int64_t score_numbers(const AttentionSizes& s) { return s.B * s.H * s.T * s.T; }
-constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s) {
-  return op_cost("attention_plain", dtype, attention_flops(s, 4),
-                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),
-                 query_numbers(s) + 2 * score_numbers(s));
+// Dropout reads and writes all probabilities once more, and a byte of mask for each.
+constexpr OpCost with_dropout(OpCost cost, const AttentionSizes& s, bool drops, bool is_backward) {
+  if (!drops) return cost;
+  const auto scores = static_cast<double>(score_numbers(s));
+  const double numbers = scores * static_cast<double>(bytes_of(cost.dtype));
+  cost.bytes_read += numbers + (is_backward ? 2 * scores : 0);  // for dV, and for dP
+  cost.bytes_written += numbers + (is_backward ? 0 : scores);
+  return cost;
 }
-constexpr OpCost attention_plain_backward_cost(DType dtype, const AttentionSizes& s) {
-  return op_cost("attention_plain_backward", dtype, attention_flops(s, 8),
-                 2 * query_numbers(s) + 2 * key_numbers(s) + 4 * score_numbers(s),
-                 query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s));
+constexpr OpCost attention_plain_cost(DType dtype, const AttentionSizes& s, bool drops = false) {
+  const OpCost cost = op_cost("attention_plain", dtype, attention_flops(s, 4),
+                              query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s),
+                              query_numbers(s) + 2 * score_numbers(s));
+  return with_dropout(cost, s, drops, false);
+}
+constexpr OpCost attention_plain_backward_cost(DType dtype, const AttentionSizes& s,
+                                               bool drops = false) {
+  const OpCost cost = op_cost("attention_plain_backward", dtype, attention_flops(s, 8),
+                              2 * query_numbers(s) + 2 * key_numbers(s) + 4 * score_numbers(s),
+                              query_numbers(s) + 2 * key_numbers(s) + 2 * score_numbers(s));
+  return with_dropout(cost, s, drops, true);
 }
 
 // Sums of x's shape in the type in which they are taken, f32 for bf16; results are rounded later.

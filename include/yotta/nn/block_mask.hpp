@@ -1,6 +1,6 @@
 // Block masks: which tiles of the scores need work at all. A mask says it for one query and one
-// key; an attention kernel works on tiles of BQ queries by BK keys, and wants to skip those in
-// which nobody sees anybody without asking for each score.
+// key. An attention kernel works on tiles of BQ queries by BK keys, and should skip those in which
+// no query sees any key, without asking for each score.
 //
 //     mask: window of 5, T = 12                tiles of 4 x 4        by row      by column
 //     x . . . | . . . . | . . . .

@@ -44,6 +44,11 @@ constexpr OpCost cross_entropy_backward_cost(DType dtype, int64_t N, int64_t V) 
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, double scale,
                            Where where = Where::current());
 
+// The same on Device::cuda, where the loss stays: it is added to the number there, and the host
+// does not wait for it. CrossEntropy::loss is 0.
+CrossEntropy cross_entropy_onto(double* loss, const Tensor& logits, const Tensor& targets,
+                                double scale, Where where = Where::current());
+
 // Writes dlogits (N, V) over the logits themselves.
 void cross_entropy_backward_in_place(Tensor& logits, const Tensor& targets,
                                      const Tensor& log_sum_exp, double scale,
@@ -90,8 +95,24 @@ struct CrossEntropyRow {
     team.once([&] {
       log_sum_exps[n] = l;
       losses[n] = Real{0};
-      if (targets[n] >= 0) losses[n] = l - load(logits + n * V + targets[n], OneLane{});
+      const bool has_target = targets[n] >= 0 && targets[n] < V;  // on a device not checked yet
+      if (has_target) losses[n] = l - load(logits + n * V + targets[n], OneLane{});
     });
+  }
+};
+
+// *to += scale * the sum of the losses, in double and in a fixed order; in a kernel.
+template <class Real>
+struct SumOfLosses {
+  int64_t N;
+  const Real* losses;
+  double scale;
+  double* to;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t, Team team) const {
+    const double sum =
+        team.sum(N, [&](int64_t n, OneLane) { return static_cast<double>(losses[n]); });
+    team.once([&] { *to += scale * sum; });
   }
 };
 

@@ -12,6 +12,7 @@
 // x (B, T, C); keeps B T C bytes. Positions must be below 2^20.
 #pragma once
 
+#include "yotta/core/options.hpp"
 #include "yotta/nn/dropout.hpp"
 #include "yotta/nn/layer.hpp"
 
@@ -26,8 +27,10 @@ inline Random mask_random(const BatchPosition& position, const std::string& laye
 
 class Dropout : public Layer {
  public:
-  Dropout(std::string name, double probability)
-      : Layer(std::move(name)), probability_(probability) {}
+  Dropout(std::string name, double probability, Where where = Where::current())
+      : Layer(std::move(name)), probability_(probability) {
+    check_number(where, "the probability of dropout", probability, below_one);
+  }
 
   // x (B, T, C) -> y (B, T, C)
   Tensor forward(const Tensor& x, Saved& saved) override {

@@ -35,7 +35,7 @@
 // the sum, the other weights stay as they are, and its own gets the gradient 0.
 //
 // Cost of a token: k E comparisons, and k E k / 2 to see who is taken; some 5 E FLOPs backward. The
-// sum has 2 k C FLOPs, backward 3 k C, next to nothing beside the experts' 4 k C F.
+// sum has 2 k C FLOPs, backward 3 k C, next to nothing beside the experts' 6 k C F.
 // Contract: functions of one token, whose caller has checked sizes: router.hpp and expert_rows.hpp
 // run them over all tokens, in parallel. 1 <= k <= E; the sum S is not 0 where it divides. Real is
 // the scores' type, f32 or f64; rows of bf16 are added up in f32.

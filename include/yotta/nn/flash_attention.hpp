@@ -38,6 +38,7 @@
 #include <limits>
 
 #include "yotta/nn/attention.hpp"
+#include "yotta/nn/cpu/softmax_rows.hpp"
 #include "yotta/nn/cpu/tile_matmul.hpp"
 #include "yotta/nn/softmax.hpp"
 
@@ -101,7 +102,8 @@ Real shift_of(Real m) {
   return m == -std::numeric_limits<Real>::infinity() ? Real{0} : m;
 }
 
-// Takes n more scores, times `factor`, into a query's sums; they become e^(score - m). o (d).
+// Takes n more scores, times `factor`, into a query's sums; they become e^(score - m). o (d). The
+// loop below does this for many queries at once: online_softmax_rows (nn/cpu/softmax_rows.hpp).
 template <class Real>
 void online_softmax_row(Real* scores, int64_t n, Real factor, OnlineSums<Real>& sums, Real* o,
                         int64_t d) {
@@ -167,10 +169,10 @@ void flash_tile(const FlashKeys<Real>& keys, MatrixView<const Real> q_columns, i
   std::array<OnlineSums<Real>, flash_BQ> sums = {};
   mask.runs(begin, begin + o.rows, [&](int64_t j, int64_t n, bool whole) {
     detail::tile_matmul(transposed(q_columns), k.columns(j, n), S.part(o.rows, n), Into::overwrite);
-    for (int64_t r = 0; r < o.rows; ++r) {
-      const Real left = change_scores(S.row(r), begin + r, j, n, whole, factor, mask, mod);
-      online_softmax_row(S.row(r), n, left, sums[static_cast<size_t>(r)], &o(r, 0), o.cols);
-    }
+    Real left = factor;
+    for (int64_t r = 0; r < o.rows; ++r)
+      left = change_scores(S.row(r), begin + r, j, n, whole, factor, mask, mod);
+    detail::online_softmax_rows(S, n, left, sums.data(), o);
     detail::tile_matmul(S.read(o.rows, n), v.read(j, j + n), o, Into::accumulate);
   });
   for (int64_t r = 0; r < o.rows; ++r) {
@@ -192,6 +194,10 @@ void flash_forward(const FlashHead<Number>& head, int64_t first, int64_t last, c
     const int64_t end = std::min(begin + mask.queries(), last), rows = end - begin;
     const detail::TransposedTiles<Real> q(detail::rows_of(head.q, begin, end));
     const detail::PaddedRows<Real> o(rows, head.q.cols);
+    const int64_t next =
+        std::min(end + mask.queries(), last);  // fetched while this one is computed
+    keys.S.meanwhile(detail::RowsAhead(detail::rows_of(head.q, end, next)),
+                     detail::RowsAhead(detail::rows_of(head.o, end, next)));
     flash_tile(keys, q.columns(0, rows), begin, o.rows(0, rows), head.log_sum_exp + begin, factor,
                mask, mod);
     o.copy_to(detail::rows_of(head.o, begin, end));

@@ -107,7 +107,8 @@ void text_attention_backward(const Tensor& dout, const Tensor& q, const Tensor& 
 
 class FlexCore : public BlockwiseCore {
  public:
-  FlexCore(const MaskOptions& options, int64_t heads) : options_(options), heads_(heads) {}
+  FlexCore(const MaskOptions& options, int64_t heads, Where where = Where::current())
+      : options_(checked(options, where)), heads_(heads) {}
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, Saved& saved) override;
   AttentionGradients backward(const Tensor& dout, Saved& saved) override;
 

@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "yotta/nn/cpu/body.hpp"
+#include "yotta/nn/cpu/step_gate.hpp"
 #include "yotta/nn/parameter.hpp"
 
 namespace yotta {
@@ -26,6 +26,11 @@ double sum_of_squares(const Tensor& x, Where where = Where::current());
 
 // The same over every gradient.
 double sum_of_squares(const std::vector<ParameterPtr>& parameters, Where where = Where::current());
+
+// The same on Device::cuda, where the result stays: its norm goes into `now`, with the factor that
+// clips and whether the step is taken (StepGate).
+void gate_step(const std::vector<ParameterPtr>& parameters, StepNumbers* now,
+               Where where = Where::current());
 
 // The root of it: L2, over all parameters together.
 double gradient_norm(const std::vector<ParameterPtr>& parameters);

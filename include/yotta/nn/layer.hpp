@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "yotta/core/system/accelerator.hpp"
 #include "yotta/nn/parameter.hpp"
 #include "yotta/nn/saved.hpp"
 
@@ -87,7 +88,11 @@ inline void zero_gradients(Layers layers) {
 
 // F of a whole stack.
 inline Tensor forward(Layers layers, Tensor x, Saved& saved) {
-  for (const LayerPtr& layer : layers) x = layer->forward(x, saved.child(layer->name()));
+  const PhaseScope phase(Phase::forward);
+  for (const LayerPtr& layer : layers) {
+    const RangeScope range(layer->name(), name(Phase::forward));
+    x = layer->forward(x, saved.child(layer->name()));
+  }
   return x;
 }
 
@@ -95,7 +100,13 @@ inline Tensor forward(Layers layers, Tensor x, Saved& saved) {
 inline Tensor backward(Layers layers, Tensor dy, Saved& saved) {
   for (size_t i = layers.size(); i-- > 0;) {
     Saved& own = saved.child(layers[i]->name());
-    dy = layers[i]->backward_input(dy, own);
+    {
+      const PhaseScope phase(Phase::backward_input);
+      const RangeScope range(layers[i]->name(), name(Phase::backward_input));
+      dy = layers[i]->backward_input(dy, own);
+    }
+    const PhaseScope phase(Phase::backward_weight);
+    const RangeScope range(layers[i]->name(), name(Phase::backward_weight));
     layers[i]->backward_weight(own);
   }
   return dy;
@@ -107,7 +118,7 @@ class Composite : public Layer {
   using Layer::Layer;
   void backward_weight(Saved& saved) override {
     const std::vector<Layer*> all = parts();
-    for (size_t i = all.size(); i-- > 0;) all[i]->backward_weight(saved.child(all[i]->name()));
+    for (size_t i = all.size(); i-- > 0;) run_weight(*all[i], saved);
   }
   void add_parameters(std::vector<ParameterPtr>& to) override {
     for (Layer* part : parts()) part->add_parameters(to);
@@ -115,12 +126,18 @@ class Composite : public Layer {
 
  protected:
   virtual std::vector<Layer*> parts() = 0;  // in forward order
-  // F and I of one part, with its own branch of this layer's Saved.
+  // F, I and W of one part, with its own branch of this layer's Saved.
   static Tensor run(Layer& part, const Tensor& x, Saved& saved) {
+    const PhaseScope phase(Phase::forward);
     return part.forward(x, saved.child(part.name()));
   }
   static Tensor run_back(Layer& part, const Tensor& dy, Saved& saved) {
+    const PhaseScope phase(Phase::backward_input);
     return part.backward_input(dy, saved.child(part.name()));
+  }
+  static void run_weight(Layer& part, Saved& saved) {
+    const PhaseScope phase(Phase::backward_weight);
+    part.backward_weight(saved.child(part.name()));
   }
 };
 

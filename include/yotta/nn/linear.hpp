@@ -14,6 +14,7 @@
 // Letters: N = B T tokens, I inputs, O outputs.
 #pragma once
 
+#include "yotta/core/options.hpp"
 #include "yotta/nn/layer.hpp"
 #include "yotta/nn/linear_ops.hpp"
 
@@ -54,14 +55,17 @@ constexpr int64_t parameter_count(const LinearOptions& o) {
 
 class Linear : public Layer {
  public:
-  Linear(std::string name, const LinearOptions& options, const ParameterOptions& init = {})
+  Linear(std::string name, const LinearOptions& options, const ParameterOptions& init = {},
+         Where where = Where::current())
       : Layer(std::move(name)),
         weight_(make_parameter(this->name() + ".weight", weight_range(options), true,
-                               options.initial, init.seed, init.dtype)),
+                               options.initial, init.seed, init.dtype, where)),
         adds_bias_(options.bias && options.adds_bias) {
+    check_option(where, "LinearOptions::inputs", options, &LinearOptions::inputs, one_or_more);
+    check_option(where, "LinearOptions::outputs", options, &LinearOptions::outputs, one_or_more);
     if (options.bias)
       bias_ = Use(make_parameter(this->name() + ".bias", bias_range(options), false, zeros(),
-                                 init.seed, init.dtype));
+                                 init.seed, init.dtype, where));
   }
 
   // Takes over another layer's weights: for a layer that does the same on several ranks.

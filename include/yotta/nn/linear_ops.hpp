@@ -24,8 +24,9 @@ constexpr OpCost linear_cost(const char* name, DType dtype, int64_t m, int64_t n
 }
 
 // y (M, N) = x (M, K) w (N, K)' + bias (N), if there is one, in type `type`: the type of the sums
-// (f32 for bf16 factors, if y is only one term of a sum), or rounded once to another. The product
-// is added to rows that hold the bias already, which is cheaper than a second pass over y.
+// (f32 for bf16 factors, if y is only one term of a sum), or rounded once to another. On the CPU
+// the product is added to rows that hold the bias already, on a GPU the matmul adds the bias before
+// it stores a sum: both are cheaper than a second pass over y.
 Tensor linear_as(DType type, const Tensor& x, const Tensor& w, const Tensor& bias = {},
                  Where where = Where::current());
 
@@ -44,19 +45,6 @@ Tensor linear_backward_input(const Tensor& dy, const Tensor& w, Where where = Wh
 // dw (N, K) += dy (M, N)' x (M, K).
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor& dw,
                             Where where = Where::current());
-
-namespace detail {
-
-// Number i of y (M, N) is number i % N of the bias, in a kernel.
-template <class T>
-struct FillRows {
-  int64_t N;
-  const T* bias;
-  T* y;
-  YOTTA_HOST_DEVICE void operator()(int64_t i, OneLane) const { y[i] = bias[i % N]; }
-};
-
-}  // namespace detail
 
 }  // namespace yotta
 

@@ -12,6 +12,8 @@
 //     d(sum of g_e p_e)/ds_e = (g_e - sum over i of g_i p_i) / S.
 // f must be known before a gradient can be: the load, a vector of E + 1 numbers (assignments of
 // each expert, then tokens), summed over all ranks that hold tokens of the same microbatch.
+// Microbatches with an f each have another loss than their batch. BatchLoads adds up all of theirs;
+// then every forward pass comes before the first backward pass, and all that is saved is held.
 //
 // The z-loss (ST-MoE) keeps logits small, where they are exact and gradients do not die:
 //     d(beta L^2)/dz_e = 2 beta L e^(z_e - L), L = log sum of e^z.
@@ -30,6 +32,7 @@
 #pragma once
 
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +58,42 @@ inline Tensor load_above_mean(const Tensor& expert, int64_t experts,
     each = static_cast<double>(experts) * each - static_cast<double>(expert.numel());
   return counts;
 }
+
+// The loads of a step's microbatches, for losses that count the whole batch.
+class BatchLoads {
+ public:
+  // One a router and microbatch: forward that runs again, in a checkpoint, finds the same load.
+  void keep(const std::string& router, int64_t first_sequence, const Tensor& load) {
+    for (Kept& each : all_)
+      if (each.router == router && each.first_sequence == first_sequence) {
+        each.load = load;
+        return;
+      }
+    all_.push_back({router, first_sequence, load});
+  }
+  // The sum (E + 1) over the microbatches of a router. On meta it has no values.
+  Tensor sum(const std::string& router, Where where = Where::current()) const {
+    Tensor sum;
+    for (const Kept& each : all_) {
+      if (each.router != router) continue;
+      if (!sum.defined()) sum = zeros_like(each.load, where);
+      if (sum.device() == Device::meta) break;
+      const auto to = sum.span<double>(where);
+      const auto from = each.load.span<double>(where);
+      for (size_t e = 0; e < to.size(); ++e) to[e] += from[e];
+    }
+    if (!sum.defined()) fail(where, "{}: no forward pass has left its load", router);
+    return sum;
+  }
+
+ private:
+  struct Kept {
+    std::string router;
+    int64_t first_sequence;
+    Tensor load;
+  };
+  std::vector<Kept> all_;
+};
 
 namespace detail {
 

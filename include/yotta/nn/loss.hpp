@@ -29,4 +29,21 @@ inline double loss_of(Tensor logits, const Tensor& targets, double scale, Tensor
   return loss.loss;
 }
 
+// Is it loss_of, and no other one?
+inline bool is_loss_of(const LossOf& loss) {
+  using Function = double (*)(Tensor, const Tensor&, double, Tensor*);
+  const Function* const target = loss.target<Function>();
+  return target != nullptr && *target == loss_of;
+}
+
+// loss_of on Device::cuda, where the loss stays: it is added to the number there.
+inline void loss_onto(double* loss, Tensor logits, const Tensor& targets, double scale,
+                      Tensor* dlogits) {
+  Tensor rows = as_rows(logits);  // (N, V)
+  const Tensor wanted = targets.reshape({targets.numel()});
+  const CrossEntropy kept = cross_entropy_onto(loss, rows, wanted, scale);
+  cross_entropy_backward_in_place(rows, wanted, kept.log_sum_exp, scale);
+  *dlogits = std::move(logits);
+}
+
 }  // namespace yotta

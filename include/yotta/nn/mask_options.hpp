@@ -10,7 +10,7 @@
 // Without any a token sees itself and all before it.
 #pragma once
 
-#include <cstdint>
+#include "yotta/core/options.hpp"
 
 namespace yotta {
 
@@ -23,5 +23,13 @@ struct MaskOptions {
 
   bool operator==(const MaskOptions&) const = default;
 };
+
+// Throws if a number is one that no mask can have.
+inline const MaskOptions& checked(const MaskOptions& o, Where where = Where::current()) {
+  check_option(where, "MaskOptions::window", o, &MaskOptions::window, zero_or_more);
+  check_option(where, "MaskOptions::prefix", o, &MaskOptions::prefix, zero_or_more);
+  check_option(where, "MaskOptions::tile", o, &MaskOptions::tile, one_or_more);
+  return o;
+}
 
 }  // namespace yotta

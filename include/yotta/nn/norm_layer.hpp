@@ -7,6 +7,7 @@
 // x (..., C). The formulas and costs are in norm.hpp. Weights start at 1, biases at 0.
 #pragma once
 
+#include "yotta/core/options.hpp"
 #include "yotta/nn/linear.hpp"
 #include "yotta/nn/norm.hpp"
 
@@ -20,10 +21,20 @@ struct NormOptions {
   double epsilon = 1e-5;
 };
 
+// Throws if a number is one that no norm can have.
+inline const NormOptions& checked(const NormOptions& o, Where where = Where::current()) {
+  check_option(where, "NormOptions::width", o, &NormOptions::width, one_or_more);
+  check_option(where, "NormOptions::epsilon", o, &NormOptions::epsilon, zero_or_more);
+  return o;
+}
+
 class Norm : public Layer {
  public:
-  Norm(std::string name, const NormOptions& options, const ParameterOptions& init = {})
-      : Layer(std::move(name)), options_(options), weight_(vector(".weight", ones(), init)) {
+  Norm(std::string name, const NormOptions& options, const ParameterOptions& init = {},
+       Where where = Where::current())
+      : Layer(std::move(name)),
+        options_(checked(options, where)),
+        weight_(vector(".weight", ones(), init)) {
     if (has_bias()) bias_ = Use(vector(".bias", zeros(), init));
   }
 

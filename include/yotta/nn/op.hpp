@@ -16,6 +16,7 @@
 // A FLOP is one +, -, *, /, comparison, exp or square root.
 #pragma once
 
+#include "yotta/core/system/accelerator.hpp"
 #include "yotta/core/tensor.hpp"
 
 namespace yotta {
@@ -49,6 +50,36 @@ void for_each_id(const Tensor& ids, Where where, Visit visit) {
   const Tensor here = ids.device() == Device::cpu ? ids : ids.to(Device::cpu, where);
   for (int64_t n = 0; const int32_t id : here.span<int32_t>(where)) visit(n++, id);
 }
+
+// Throws unless each of ids i32 (N) is in [least, V): "cross_entropy: target 9 of token 0 is
+// outside the vocabulary of 8". On a device a kernel looks, and the host hears of it where it next
+// waits: whatever reads the ids must be safe with wrong ones.
+void expect_each_id(const char* operation, const char* what, const Tensor& ids, int32_t least,
+                    int64_t V, Where where);
+
+namespace detail {
+
+struct CheckIds {
+  int64_t N;
+  int32_t least;
+  int64_t V;
+  const int32_t* ids;
+  int32_t check;
+  LateFinding* found;
+  template <class Team>
+  YOTTA_BODY void operator()(int64_t, Team team) const {
+    const double wrong = team.sum(N, [&](int64_t n, OneLane) { return is_wrong(n) ? 1.0 : 0.0; });
+    if (wrong > 0) team.once([&] { note_first(); });
+  }
+  YOTTA_HOST_DEVICE bool is_wrong(int64_t n) const { return ids[n] < least || ids[n] >= V; }
+  YOTTA_HOST_DEVICE void note_first() const {
+    int64_t n = 0;
+    while (!is_wrong(n)) ++n;
+    if (found->check == 0) *found = {check, static_cast<int32_t>(n), ids[n]};
+  }
+};
+
+}  // namespace detail
 
 // The cost of an op that reads and writes so many numbers of one type.
 constexpr OpCost op_cost(const char* name, DType dtype, int64_t flops, int64_t read,

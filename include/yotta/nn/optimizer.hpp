@@ -23,6 +23,8 @@
 
 namespace yotta {
 
+struct StepNumbers;  // nn/cpu/step_gate.hpp
+
 class Optimizer {
  public:
   // One parameter and its state, all of one shape.
@@ -43,6 +45,13 @@ class Optimizer {
   // them without a pass of its own.
   void step(double learning_rate, double scale = 1);
 
+  // The same on Device::cuda, where `now` is in the device's memory and says whether the step is
+  // taken, how far, and with which scale. Only rules that have it so.
+  virtual bool steps_on_device() const { return false; }
+  void step_on_device(const StepNumbers* now);
+  // What `now` must hold before the next step.
+  virtual void set_factors(StepNumbers& /*now*/, double /*learning_rate*/) const {}
+
   // For checkpoints: steps taken, and the state under names such as "exp_avg".
   int64_t steps() const { return steps_; }
   void set_steps(int64_t steps) { steps_ = steps; }
@@ -52,11 +61,14 @@ class Optimizer {
  protected:
   // The rule: changes slot.weight() and slot.state.
   virtual void update(Slot& slot, double learning_rate, double scale) = 0;
+  // Null: what update() is told counts.
+  const StepNumbers* on_device() const { return on_device_; }
 
  private:
   std::vector<std::string> state_names_;
   std::vector<Slot> slots_;
   int64_t steps_ = 0;
+  const StepNumbers* on_device_ = nullptr;
 };
 
 // The learning rate over a run: a warm-up, then half a cosine down to a floor.

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "yotta/core/system/kernel_batch.hpp"
 #include "yotta/nn/initial.hpp"
 
 namespace yotta {
@@ -71,9 +72,21 @@ struct Parameter {
 
 using ParameterPtr = std::shared_ptr<Parameter>;
 
+// Throws unless a parameter can hold such a range. Rows beyond the whole's last one are padding.
+inline void check_range(const std::string& name, const ShardRange& r, Where where) {
+  if (r.rows < 0 || r.columns < 0 || r.first_row < 0 || r.first_column < 0 || r.whole_rows < 0 ||
+      r.first_column + r.columns > r.all_columns())
+    fail(where,
+         "{}: rows {} on and columns {} on, {} and {} of them, of a whole of ({}, {}); none is "
+         "negative, and columns lie in the whole",
+         name, r.first_row, r.first_column, r.rows, r.columns, r.all_rows(), r.all_columns());
+}
+
 // A new parameter with its initial values, on context().device.
 inline ParameterPtr make_parameter(std::string name, const ShardRange& range, bool is_matrix,
-                                   Initial initial, uint64_t seed, DType dtype) {
+                                   Initial initial, uint64_t seed, DType dtype,
+                                   Where where = Where::current()) {
+  check_range(name, range, where);
   const MemoryScope memory(MemoryKind::parameters);
   ParameterPtr parameter = std::make_shared<Parameter>();
   parameter->name = std::move(name);
@@ -107,7 +120,7 @@ class Use {
   Tensor& grad() const { return parameter_->gradient(); }
   // This use has added its weight gradient for the microbatch.
   void mark_grad_ready() const {
-    if (defined()) parameter_->mark_grad_ready(index_);
+    if (defined()) after_launch([own = parameter_, use = index_] { own->mark_grad_ready(use); });
   }
 
  private:

@@ -106,14 +106,17 @@ struct Positions {
   constexpr bool operator==(const Positions&) const = default;
 };
 
+class BatchLoads;  // load_balance.hpp
+
 // Where a microbatch is in the whole run; the forward pass's random numbers depend on this only.
 struct BatchPosition {
   uint64_t seed = 0;
   int64_t step = 0;
-  int64_t first_sequence = 0;  // of its rows, in the whole batch of this step
-  Positions positions = {};    // of its columns, in the whole sequence
-  bool training = false;       // false: nothing is dropped
-  int64_t tokens = 0;          // of the whole batch of this step; 0: not known
+  int64_t first_sequence = 0;   // of its rows, in the whole batch of this step
+  Positions positions = {};     // of its columns, in the whole sequence
+  bool training = false;        // false: nothing is dropped
+  int64_t tokens = 0;           // of the whole batch of this step; 0: not known
+  BatchLoads* loads = nullptr;  // of its routers, not owned; null: each microbatch has its own
 };
 
 }  // namespace yotta

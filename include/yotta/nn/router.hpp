@@ -10,6 +10,11 @@
 //
 // What happens to one token, forward and backward, is expert_choice.hpp; here it is done to all.
 //
+// Experts may be in groups, one to a node: then a token's experts are in few of them, and few nodes
+// get the token. The groups are chosen first, by the sum of their largest s + b.
+//
+//     2 of 4 experts in 1 of 2 groups       s  .1  .4 | .3  .2       .5 and .5: the first group
+//
 // Left alone, a router sends most tokens to few experts; load_balance.hpp has three cures. Two are
 // losses whose gradients backward_input() adds; they are means over the tokens of the whole batch.
 // What a trainer prints is the model's loss alone. The balance loss needs to know where all tokens
@@ -23,11 +28,15 @@
 // Cost: 2 n C E FLOPs forward, twice that backward. Types: scores and weights are f32 for bf16.
 // Letters: n tokens, C width, E experts, k experts of a token.
 // References: Shazeer et al. 2017; Jiang et al. 2024, Mixtral, section 2.1 (softmax, renormalised);
-// Fedus et al. 2021, Switch (the score itself); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias).
+// Fedus et al. 2021, Switch (the score itself); DeepSeek-V3 (2024), section 2.1.2 (sigmoid, bias,
+// groups).
 #pragma once
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <span>
+#include <vector>
 
 #include "yotta/nn/expert_choice.hpp"
 #include "yotta/nn/layer.hpp"
@@ -70,6 +79,36 @@ std::span<Number> row(std::span<Number> matrix, int64_t i, int64_t width) {
   return matrix.subspan(static_cast<size_t>(i * width), static_cast<size_t>(width));
 }
 
+// How good a group of experts is: the sum of its `count` largest s + b.
+template <class Real>
+Real group_score(std::span<const Real> s, std::span<const Real> b, int64_t count) {
+  std::vector<Real> sums;
+  for (size_t e = 0; e < s.size(); ++e) sums.push_back(biased(s, b, e));
+  const auto end = sums.begin() + std::min<int64_t>(count, std::ssize(sums));
+  std::partial_sort(sums.begin(), end, sums.end(), [](Real a, Real c) { return a > c; });
+  return std::accumulate(sums.begin(), end, Real{0});
+}
+// The bias by which experts of the best groups alone are chosen: b (E), or -infinity. Of equal
+// groups the first.
+template <class Real>
+std::vector<Real> group_bias(std::span<const Real> s, std::span<const Real> b,
+                             const RouterOptions& o) {
+  const auto each = static_cast<size_t>(o.experts / o.groups);
+  const auto part = [&](std::span<const Real> of, size_t g) {
+    return of.empty() ? of : of.subspan(g * each, each);
+  };
+  std::vector<std::pair<Real, size_t>> groups;
+  const int64_t count = std::max<int64_t>(1, o.top_k / o.top_groups);
+  for (size_t g = 0; g < static_cast<size_t>(o.groups); ++g)
+    groups.push_back({-group_score(part(s, g), part(b, g), count), g});
+  std::sort(groups.begin(), groups.end());
+  std::vector<Real> bias(s.size(), -std::numeric_limits<Real>::infinity());
+  for (size_t i = 0; i < static_cast<size_t>(o.top_groups); ++i)
+    for (size_t e = groups[i].second * each; e < (groups[i].second + 1) * each; ++e)
+      bias[e] = b.empty() ? 0 : b[e];
+  return bias;
+}
+
 // Where each row of scores (n, E) goes. bias (1, E), or undefined.
 inline Routing route_scores(const Tensor& scores, const Tensor& bias, const RouterOptions& o,
                             Where where) {
@@ -85,8 +124,12 @@ inline Routing route_scores(const Tensor& scores, const Tensor& bias, const Rout
     const auto expert = to.expert.span<int32_t>();
     const auto weight = to.weight.span<Real>();
     parallel_for(n, rows_per_thread(E * k), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        choose_experts<Real>(row(s, i, E), b, o.renormalise, row(expert, i, k), row(weight, i, k));
+      for (int64_t i = begin; i < end; ++i) {
+        const std::vector<Real> limited =
+            o.groups > 1 ? group_bias<Real>(row(s, i, E), b, o) : std::vector<Real>();
+        choose_experts<Real>(row(s, i, E), o.groups > 1 ? std::span<const Real>(limited) : b,
+                             o.renormalise, row(expert, i, k), row(weight, i, k));
+      }
     });
   });
   return to;
@@ -159,6 +202,8 @@ class Router : public Layer {
     saved.keep("logits", logits);
     saved.keep("expert", to.expert);
     saved.keep("load", load);
+    if (BatchLoads* const all = saved.position().loads)
+      all->keep(name(), saved.position().first_sequence, load);
     return to;
   }
 
@@ -170,10 +215,13 @@ class Router : public Layer {
   Tensor load(const Saved& saved) const { return saved.get("load"); }
 
   // I: dx (n, C) of dweight (n, k), which is 0 where an assignment was dropped; with the gradients
-  // of both losses. They are means over saved.position().tokens, or if that is 0 over the load's.
+  // of both losses. They are means over saved.position().tokens, or if that is 0 over the load's,
+  // and the balance loss is of the loads in saved.position().loads, if there are any.
   Tensor backward_input(const Tensor& dweight, Saved& saved) override {
     const Where where = Where::current();
-    const Tensor logits = saved.take("logits"), load = saved.take("load"), x = saved.get("x");
+    const Tensor logits = saved.take("logits"), own = saved.take("load"), x = saved.get("x");
+    const BatchLoads* const all = saved.position().loads;
+    const Tensor load = all != nullptr ? all->sum(name(), where) : own;
     const int64_t n = logits.dim(0);
     expect_shape("router's backward", "dweight", dweight, {n, options_.top_k}, where);
     expect_dtype("router's backward", "dweight", dweight, logits.dtype(), where);

@@ -28,6 +28,9 @@ struct RouterOptions {
   double balance_loss = 0, z_loss = 0;  // alpha, beta of load_balance.hpp
   double bias_rate = 0;                 // 0: no bias
   Initial initial = normal(0.02);
+  // Node-limited routing: the experts are `groups` runs of equal length, as nodes hold them, and
+  // those of a token are in `top_groups` of them. 1: all experts are one group.
+  int64_t groups = 1, top_groups = 1;
 
   // Throws with the rule that is broken.
   void check(const std::string& layer, Where where = Where::current()) const {
@@ -36,6 +39,13 @@ struct RouterOptions {
            "{}: a token of width {} goes to {} of {} experts; expected a width of 1 or more, and 1 "
            "to {} experts of a token",
            layer, width, top_k, experts, std::max<int64_t>(experts, 1));
+    if (groups < 1 || experts % groups != 0 || top_groups < 1 || top_groups > groups ||
+        top_k > top_groups * (experts / groups))
+      fail(where,
+           "{}: {} experts in {} groups, {} of which hold the {} of a token; expected groups of "
+           "equal "
+           "length that have room for them",
+           layer, experts, groups, top_groups, top_k);
     for (const auto& [what, value] : {std::pair{"balance loss", balance_loss},
                                       {"z-loss", z_loss},
                                       {"rate of the bias", bias_rate}})

@@ -18,7 +18,8 @@ struct SgdOptions {
 
 class Sgd : public Optimizer {
  public:
-  explicit Sgd(const std::vector<ParameterPtr>& parameters, SgdOptions options = {});
+  explicit Sgd(const std::vector<ParameterPtr>& parameters, SgdOptions options = {},
+               Where where = Where::current());
 
  protected:
   void update(Slot& slot, double learning_rate, double scale) override;

@@ -59,57 +59,13 @@
 #include "yotta/nn/elementwise.hpp"
 #include "yotta/nn/embedding.hpp"
 #include "yotta/nn/flex_core.hpp"
+#include "yotta/nn/latent_attention.hpp"
 #include "yotta/nn/norm_layer.hpp"
+#include "yotta/nn/readers.hpp"
 #include "yotta/nn/rope.hpp"
 #include "yotta/nn/transformer_config.hpp"
 
 namespace yotta {
-
-// ---- linear layers that read one x: q, k and v; gate and up; the head's matrix -----------------
-//     x ─┬─> q ─> y0        F   y_i = x W_i' + b_i
-//        ├─> k ─> y1        I   dx  = sum over i of dy_i W_i: x reached the loss by each of them
-//        └─> v ─> y2        W   each its own
-//
-// One object and not three layers, so that a later lesson can replace how x comes in and how dx
-// goes out for all of them at once. They keep x and dy in the Saved of the layer that they stand
-// in, each under its own name.
-class Readers {
- public:
-  Readers() = default;
-  Readers(Readers&&) = default;
-  virtual ~Readers() = default;
-  void add(std::unique_ptr<Linear> linear) { linears_.push_back(std::move(linear)); }
-  size_t size() const { return linears_.size(); }
-  Linear& operator[](size_t i) const { return *linears_[i]; }
-
-  // x (..., C) -> the y (..., O_i) of each
-  virtual std::vector<Tensor> forward(const Tensor& x, Saved& saved) {
-    std::vector<Tensor> ys;
-    for (const auto& each : linears_) ys.push_back(each->forward(x, saved.child(each->name())));
-    return ys;
-  }
-  // the dy (..., O_i) of each -> dx (..., C)
-  virtual Tensor backward_input(const std::vector<Tensor>& dys, Saved& saved) {
-    Tensor dx = linears_[0]->backward_input(dys[0], saved.child(linears_[0]->name()));
-    for (size_t i = 1; i < size(); ++i)
-      linears_[i]->add_backward_input(dx, dys[i], saved.child(linears_[i]->name()));
-    return dx;
-  }
-  virtual void backward_weight(Saved& saved) {
-    for (size_t i = size(); i-- > 0;)
-      linears_[i]->backward_weight(saved.child(linears_[i]->name()));
-  }
-  // Where each Linear keeps x, under "x", until W: one storage, several handles. A layer that can
-  // compute x again may drop it from all of these (lesson 17).
-  virtual std::vector<Saved*> keeping_x(Saved& saved) const {
-    std::vector<Saved*> all;
-    for (const auto& each : linears_) all.push_back(&saved.child(each->name()));
-    return all;
-  }
-
- protected:
-  std::vector<std::unique_ptr<Linear>> linears_;
-};
 
 // ---- attention ---------------------------------------------------------------------------------
 // The formula as it is written, with dropout on the probabilities. Keeps q, k, v, all probabilities
@@ -166,10 +122,15 @@ class Attention : public Composite {
       const LinearOptions options{inputs, outputs, c.has_bias(), initial};
       return std::make_unique<Linear>(this->name() + part, options, parameter_options(c));
     };
-    qkv->add(linear(".q", c.width, c.width, normal(c.deviation)));
-    qkv->add(linear(".k", c.width, c.kv_width(), normal(c.deviation)));
-    qkv->add(linear(".v", c.width, c.kv_width(), normal(c.deviation)));
-    o = linear(".o", c.width, c.width, added_to_stream(c));
+    if (c.has_latent()) {
+      qkv = std::make_unique<LatentReaders>(this->name(), c);
+    } else {
+      qkv->add(linear(".q", c.width, c.width, normal(c.deviation)));
+      qkv->add(linear(".k", c.width, c.kv_width(), normal(c.deviation)));
+      qkv->add(linear(".v", c.width, c.kv_width(), normal(c.deviation)));
+    }
+    o = linear(".o", c.has_latent() ? c.heads * c.value_size() : c.width, c.width,
+               added_to_stream(c));
     if (c.attention == AttentionKind::plain)
       core = std::make_unique<PlainCore>(this->name(), c.attention_dropout);
     if (c.attention == AttentionKind::flex) core = std::make_unique<FlexCore>(c.mask, c.heads);
@@ -180,11 +141,11 @@ class Attention : public Composite {
     const std::vector<Tensor> read = qkv->forward(x, saved);
     const Tensor q = turned(read[0], saved), k = turned(read[1], saved), v = in_heads(read[2]);
     const Tensor out = core->forward(q, k, v, saved);  // (B, T, H, d)
-    return run(*dropout, run(*o, flat(out), saved), saved);
+    return run(*dropout, run(*o, flat(values(out)), saved), saved);
   }
   Tensor backward_input(const Tensor& dy, Saved& saved) override {
     const Tensor dout = run_back(*o, run_back(*dropout, dy, saved), saved);  // (B, T, H d)
-    AttentionGradients d = core->backward(in_heads(dout), saved);
+    AttentionGradients d = core->backward(values_back(dout), saved);
     if (has_rope()) {
       d.dq = rope_backward(d.dq, saved.position().positions, frequencies());
       d.dk = rope_backward(d.dk, saved.position().positions, frequencies());
@@ -207,7 +168,10 @@ class Attention : public Composite {
 
  protected:
   std::vector<Layer*> parts() override {
-    return {&(*qkv)[0], &(*qkv)[1], &(*qkv)[2], o.get(), dropout.get()};
+    std::vector<Layer*> all;
+    qkv->add_layers(all);
+    all.push_back(o.get()), all.push_back(dropout.get());
+    return all;
   }
 
  private:
@@ -226,8 +190,18 @@ class Attention : public Composite {
     if (!has_rope()) return in_heads(x);
     return rope(in_heads(x), saved.position().positions, frequencies());
   }
-  // ALiBi's distances take rope's place.
-  bool has_rope() const { return config_.dialect == Dialect::llama && !config_.mask.alibi; }
+  // Of latent attention the first numbers of each head, as many as its value has; and the way back,
+  // with zeros for those that were left out.
+  Tensor values(const Tensor& out) const { return narrow(out, 3, 0, config_.value_size()); }
+  Tensor values_back(const Tensor& dout) const {
+    const int64_t held = config_.value_size();
+    return filled_heads(dout.reshape({dout.dim(0), dout.dim(1), dout.dim(2) / held, held}),
+                        config_.head_size());
+  }
+  // ALiBi's distances take rope's place. Latent attention turns q and k itself.
+  bool has_rope() const {
+    return config_.dialect == Dialect::llama && !config_.mask.alibi && !config_.has_latent();
+  }
   RopeFrequencies frequencies() const { return {config_.rope_theta, config_.rope_scaling}; }
 
   TransformerConfig config_;
@@ -555,8 +529,11 @@ class Transformer {
  private:
   LayerPtr make(int64_t entry) const {
     if (entry == 0) return std::make_unique<TokenEmbedding>("embedding", config_);
-    if (entry <= config_.layers)
-      return std::make_unique<Block>("layers." + std::to_string(entry - 1), config_);
+    if (entry <= config_.layers) {
+      const bool is_dense = entry <= config_.mixture.dense_layers;
+      return std::make_unique<Block>("layers." + std::to_string(entry - 1),
+                                     is_dense ? dense_config(config_) : config_);
+    }
     const bool shares = config_.tied && embedding() != nullptr;
     return std::make_unique<Head>(config_, shares ? embedding()->tokens->table() : nullptr);
   }

@@ -12,6 +12,8 @@
 //
 // Parameters, both dialects:  embeddings + L * block + norm + (untied: V C)
 //    GPT-2  block = 4 C^2 + 4 C + 2 C F + F + C + 4 C  Llama  block = 2 C^2 + 2 C d K + 3 C F + 2 C
+// Latent attention (latent_attention.hpp) has other matrices in place of q, k and v, and heads
+// whose numbers do not follow from C.
 // Model FLOPs of a step over n tokens: 6 N n + 12 L C T n: two for each parameter and token in the
 // forward pass (multiply, add), twice that backward, and attention's two T x T products, counted
 // whole although half of each is masked. N counts every parameter, as PaLM's formula does, but of a
@@ -22,8 +24,7 @@
 #include <cstdint>
 
 #include "yotta/core/dtype.hpp"
-#include "yotta/core/error.hpp"
-#include "yotta/core/system/build.hpp"
+#include "yotta/core/options.hpp"
 #include "yotta/nn/attention.hpp"
 #include "yotta/nn/mask_options.hpp"
 #include "yotta/nn/rope_frequencies.hpp"
@@ -31,11 +32,6 @@
 
 namespace yotta {
 
-// What a number can be: both ends are allowed. NaN is not within.
-struct NumberRange {
-  double least, most;
-  constexpr bool holds(double value) const { return value >= least && value <= most; }
-};
 inline constexpr NumberRange norm_epsilon_range{1e-12, 1};
 inline constexpr NumberRange rope_theta_range{1, 1e15};
 inline constexpr NumberRange rope_factor_range{1, 1e6};
@@ -55,6 +51,22 @@ struct MixtureConfig {
   // Capacity and balance loss count the n tokens of a microbatch, on all ranks that share it.
   double capacity = 0;  // an expert takes capacity n k / E rows; 0: all
   double balance_loss = 0, z_loss = 0, bias_rate = 0;  // nn/load_balance.hpp
+  int64_t dense_layers = 0;  // the first blocks, which have a feed-forward layer in its place
+  int64_t dense_width = 0;   // F of these
+  int64_t groups = 1, top_groups = 1;  // of experts, as nodes hold them (router_options.hpp)
+
+  constexpr bool operator==(const MixtureConfig&) const = default;
+};
+
+// Multi-head latent attention in place of q, k and v (latent_attention.hpp).
+struct LatentConfig {
+  int64_t kv_rank = 0;  // numbers of a token from which all keys and values are made; 0: q, k and v
+  int64_t q_rank = 0;   // of those from which all queries are made
+  int64_t plain = 0, turned = 0;  // numbers of a head's query and key: apart from rope, and turned
+  int64_t value = 0;              // numbers of a head's value
+
+  constexpr int64_t head_size() const { return plain + turned; }
+  constexpr bool operator==(const LatentConfig&) const = default;
 };
 
 struct TransformerConfig {
@@ -78,8 +90,11 @@ struct TransformerConfig {
   DType dtype = DType::f32;  // of parameters and of what flows between layers: f32, f64 or bf16
   uint64_t seed = 0;
   MixtureConfig mixture = {};
+  LatentConfig latent = {};
 
-  constexpr int64_t head_size() const { return width / heads; }
+  constexpr bool has_latent() const { return latent.kv_rank > 0; }
+  constexpr int64_t head_size() const { return has_latent() ? latent.head_size() : width / heads; }
+  constexpr int64_t value_size() const { return has_latent() ? latent.value : head_size(); }
   constexpr int64_t kv_width() const { return kv_heads * head_size(); }
   constexpr bool has_bias() const { return dialect == Dialect::gpt2; }
   // Throws with the rule that is broken.
@@ -88,8 +103,12 @@ struct TransformerConfig {
   void check_numbers(Where where = Where::current()) const;
   // The part of it about attention's mask.
   void check_mask(Where where = Where::current()) const;
+  // The part of it about heads.
+  void check_heads(Where where = Where::current()) const;
+  void check_latent(Where where = Where::current()) const;
   // The part of it about the mixture.
   void check_mixture(Where where = Where::current()) const;
+  constexpr bool operator==(const TransformerConfig&) const = default;
 };
 
 // GPT-2's proportions: F = 4 C, as many key heads as heads, tied.
@@ -124,11 +143,39 @@ constexpr TransformerConfig llama3_8b() { return llama3_config(32, 4096, 14336, 
 constexpr TransformerConfig llama3_70b() { return llama3_config(80, 8192, 28672, 64); }
 constexpr TransformerConfig llama3_405b() { return llama3_config(126, 16384, 53248, 128); }
 
+// DeepSeek-V3 (2024), section 4.2, without the layers that predict a second token: latent
+// attention, and from the fourth block on 256 small experts, of which a token meets 8, and a shared
+// one.
+constexpr TransformerConfig deepseek_v3() {
+  TransformerConfig config = llama_config(61, 7168, 2048, 128, 128, 4096, 129280);
+  config.latent = {512, 1536, 128, 64, 128};
+  config.mixture.experts = 256, config.mixture.top_k = 8, config.mixture.shared = 1;
+  config.mixture.score = RouterScore::sigmoid;
+  config.mixture.dense_layers = 3, config.mixture.dense_width = 18432;
+  config.mixture.groups = 8, config.mixture.top_groups = 4;
+  config.norm_epsilon = 1e-6;
+  return config;
+}
+
+// What the first blocks of a mixture are made from, those without experts.
+constexpr TransformerConfig dense_config(TransformerConfig c) {
+  c.feed_forward = c.mixture.dense_width;
+  c.mixture = {};
+  return c;
+}
+
 // ---- parameters ----
 constexpr int64_t norm_parameters(const TransformerConfig& c) {
   return c.has_bias() ? 2 * c.width : c.width;
 }
+constexpr int64_t latent_parameters(const TransformerConfig& c) {
+  const LatentConfig& l = c.latent;
+  const int64_t down = c.width * (l.q_rank + l.kv_rank + l.turned), norms = l.q_rank + l.kv_rank;
+  const int64_t up = l.q_rank * l.head_size() + l.kv_rank * (l.plain + l.value);  // of a head
+  return down + norms + c.heads * (up + l.value * c.width);
+}
 constexpr int64_t attention_parameters(const TransformerConfig& c) {
+  if (c.has_latent()) return latent_parameters(c);
   const int64_t outputs = 2 * c.width + 2 * c.kv_width();  // of q and o, of k and v
   return outputs * c.width + (c.has_bias() ? outputs : 0);
 }
@@ -149,23 +196,32 @@ constexpr int64_t block_parameters(const TransformerConfig& c) {
 constexpr int64_t parameters(const TransformerConfig& c) {
   const int64_t table = c.vocabulary * c.width;
   const int64_t positions = c.dialect == Dialect::gpt2 ? c.context * c.width : 0;
-  return (c.tied ? 1 : 2) * table + positions + c.layers * block_parameters(c) + norm_parameters(c);
+  const int64_t dense = c.mixture.dense_layers;
+  const int64_t blocks = (c.layers - dense) * block_parameters(c) +
+                         (dense > 0 ? dense * block_parameters(dense_config(c)) : 0);
+  return (c.tied ? 1 : 2) * table + positions + blocks + norm_parameters(c);
 }
 
 // Those that a token is multiplied with: k of the experts.
 constexpr int64_t active_parameters(const TransformerConfig& c) {
   const MixtureConfig& m = c.mixture;
   if (m.experts == 0) return parameters(c);
-  return parameters(c) -
-         c.layers * (mixture_parameters(c, m.experts) - mixture_parameters(c, m.top_k));
+  return parameters(c) - (c.layers - m.dense_layers) *
+                             (mixture_parameters(c, m.experts) - mixture_parameters(c, m.top_k));
 }
 
 // ---- FLOPs ----
+// Numbers of a token in all heads, the mean of queries and values: C, but for latent attention.
+constexpr double head_numbers(const TransformerConfig& c) {
+  if (!c.has_latent()) return static_cast<double>(c.width);
+  return static_cast<double>(c.heads * (c.head_size() + c.value_size())) / 2;
+}
 // Model FLOPs of a whole training step, forward and backward, on B sequences of T tokens.
 constexpr double step_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
   const double tokens = static_cast<double>(batch * sequence);
   const double dense = 6.0 * static_cast<double>(active_parameters(c)) * tokens;
-  const double attention = 12.0 * static_cast<double>(c.layers * c.width * sequence) * tokens;
+  const double attention =
+      12.0 * static_cast<double>(c.layers * sequence) * head_numbers(c) * tokens;
   return dense + attention;
 }
 

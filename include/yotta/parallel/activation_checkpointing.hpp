@@ -91,7 +91,10 @@ class RecomputedCore : public AttentionCore {
   }
   AttentionGradients backward(const Tensor& dout, Saved& saved) override {
     const Tensor q = saved.take("q"), k = saved.take("k"), v = saved.take("v");
-    core_->forward(q, k, v, saved);
+    {
+      const PhaseScope phase(Phase::recompute);
+      core_->forward(q, k, v, saved);
+    }
     return core_->backward(dout, saved);
   }
 
@@ -126,6 +129,7 @@ inline void drop_pointwise(Block& block, Saved& saved) {
   own.child(mlp->down->name()).take("x");
 }
 inline void make_pointwise(Block& block, Saved& saved) {
+  const PhaseScope phase(Phase::recompute);
   const auto rows_as = [](const Linear& reader, const Tensor& x) {  // as the reader keeps them
     return as_type(as_rows(x), reader.weight_parameter().value.dtype());
   };

@@ -160,7 +160,8 @@ inline void async_tensor_parallel(Mlp& mlp, const SequenceBorderPtr& border, Pie
 }
 inline void async_tensor_parallel(Attention& attention, const SequenceBorderPtr& border,
                                   Pieces pieces) {
-  attention.qkv = std::make_unique<AsyncColumns>(std::move(*attention.qkv), border, pieces);
+  for (std::unique_ptr<Readers>* const readers : head_readers(attention))
+    *readers = std::make_unique<AsyncColumns>(std::move(**readers), border, pieces);
   attention.o = std::make_unique<AsyncRowLinear>(std::move(*attention.o), border, pieces);
 }
 

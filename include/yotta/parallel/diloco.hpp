@@ -5,7 +5,7 @@
 //     start      w                w                w             the same weights
 //     inner      H steps of AdamW on data of its own             no messages
 //                w0               w1               w2
-//                └────────── all_reduce: mean ─────┘             one message in H steps
+//                └────────── all_reduce: mean ─────┘             one mean in H steps
 //     outer      g = w - mean     the outer gradient: where all of them have gone, together
 //                v = 0.9 v + g    w = w - 0.7 (g + 0.9 v)        Nesterov's momentum
 //
@@ -20,7 +20,7 @@
 //     fragment 0            ├ sum ┤         ├ sum ┤        sent after step 2, there after step 3
 //     fragment 1                    ├ sum ┤         ├ sum ┤
 //
-// Quantised: outer gradients travel with 8 or 4 bits (outer_gradients.hpp), with error feedback.
+// Quantised: outer gradients travel with 8 or 4 bits (streaming_diloco.hpp), with error feedback.
 //
 // Cost, for P parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k P bytes in H steps, where
 // DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way. Error
@@ -32,8 +32,7 @@
 // (2018) and Lin et al. (2018), local SGD.
 #pragma once
 
-#include "yotta/parallel/outer_fragments.hpp"
-#include "yotta/parallel/outer_gradients.hpp"
+#include "yotta/parallel/streaming_diloco.hpp"
 
 namespace yotta {
 
@@ -51,26 +50,22 @@ struct DilocoOptions {
 
 // Throws unless workers can average in this way.
 inline void check_options(const DilocoOptions& o, Where where = Where::current()) {
-  const auto is_share = [](double x) { return x >= 0 && x < 1; };
   if (o.inner < 1) fail(where, "{} inner steps; a round has one at least", o.inner);
   if (o.fragments < 1 || o.fragments > o.inner)
     fail(where, "{} fragments of {} inner steps: give 1 to {}", o.fragments, o.inner, o.inner);
   if (o.overlap < 0 || o.overlap >= o.inner)
     fail(where, "an overlap of {} steps in rounds of {}: give 0 to {}", o.overlap, o.inner,
          o.inner - 1);
-  if (!is_outer_rate(o.learning_rate) || !is_share(o.momentum) || !is_share(o.keep))
-    fail(where,
-         "an outer rate of {}, a momentum of {}, a share of {} that stays: the rate is above 0 and "
-         "finite, "
-         "the others are from 0 to below 1",
-         o.learning_rate, o.momentum, o.keep);
+  expect_outer_step(o.learning_rate, o.momentum, where);
+  if (!(o.keep >= 0 && o.keep < 1))
+    fail(where, "{} of a worker's own weights stay: give 0 to below 1", o.keep);
   if (o.bits != 0 && o.bits != 8 && o.bits != 4)
     fail(where, "outer gradients of {} bits; there are 8 and 4, and 0 for those of the weights",
          o.bits);
 }
 
 // Nesterov's step of one number: w the weight, v its momentum, m the mean of the workers' weights.
-// g = w - m, v = mu v + g, w = w - rate (g + mu v). With a rate of 1 and mu 0 m is left.
+// With a rate of 1 and mu 0 exactly m is left.
 template <class Real>
 void nesterov_step(Real& w, Real& v, Real m, Real rate, Real mu) {
   const Real gradient = w - m;

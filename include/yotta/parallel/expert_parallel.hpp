@@ -182,10 +182,11 @@ class MoeMlp : public Composite {
         route_tokens(router_, tokens, axes_.all_routed(), saved.child(router_.name()));
     const ExpertRows rows = rows_within_capacity(routing.expert, options_, axes_.all_routed());
     Tensor shared;
-    Tensor y = through_experts(x, tokens, routing, rows, shared, saved);
+    const Tensor results = through_experts(x, tokens, rows, shared, saved);
+    saved.keep("results", results);
     saved.keep("assignment", rows.assignment);
     saved.keep("weight", routing.weight);
-    y = with_leading_dims_of(whole, y);
+    Tensor y = with_leading_dims_of(whole, combine_rows(results, rows.assignment, routing.weight));
     if (axes_.border) y = axes_.border->leave(y);
     if (shared.defined()) add_into(y, shared);
     return run(*dropout_, y, saved);
@@ -198,7 +199,8 @@ class MoeMlp : public Composite {
     CombineGradients d = combine_rows_backward(as_rows(whole), saved.take("results"), assignment,
                                                saved.take("weight"));
     Tensor dtokens, dshared;
-    Tensor dx = back_through_experts(d, plan, assignment, dsum, dtokens, dshared, saved);
+    Tensor dx = gather_rows_backward(back_through_experts(d, plan, dsum, dtokens, dshared, saved),
+                                     assignment, d.dweight.dim(0), options_.router.top_k);
     if (is_first_of_tp()) add_into(dx, dtokens);  // whole on each rank: once in f's sum
     dx = with_leading_dims_of(whole, dx);
     if (axes_.border) dx = axes_.border->enter_back(dx);
@@ -242,36 +244,37 @@ class MoeMlp : public Composite {
     return experts_.backward_input(plan.by_expert(arrived), saved.child(experts_.name()));
   }
 
-  // y, without the shared expert's part, which is `shared`. all_counts ("ep.counts"), kept as
-  // "counts"; gather_rows, send ("ep.dispatch"), the shared expert, wait, the experts, send_back
-  // ("ep.combine"), kept as "results"; combine_rows.
-  Tensor through_experts(const Tensor& x, const Tensor& tokens, const Routing& routing,
-                         const ExpertRows& rows, Tensor& shared, Saved& saved) {
+  // The router's way back, once d.dweight is whole: with tp each rank has a part of a sum.
+  Tensor run_router_back(CombineGradients& d, Saved& saved) {
+    if (axes_.border)
+      axes_.border->tp().all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
+    return run_back(router_, d.dweight, saved);
+  }
+
+  // The experts' results, in the order of `rows`. all_counts ("ep.counts"), kept as "counts";
+  // gather_rows, send ("ep.dispatch"), the shared expert, whose result is `shared`, wait, the
+  // experts, send_back ("ep.combine").
+  Tensor through_experts(const Tensor& x, const Tensor& tokens, const ExpertRows& rows,
+                         Tensor& shared, Saved& saved) {
     saved.keep("counts", all_counts(rows.counts, axes_.ep, "ep.counts"));
     const DispatchPlan plan = planned(saved.get("counts"));
     RowsInFlight there =
         send(gather_rows(tokens, rows.assignment, options_.router.top_k), plan, "ep.dispatch");
     if (shared_ != nullptr) shared = run(*shared_, x, saved);
     const Tensor made = run_experts(there.wait(), plan, saved);
-    const Tensor results = send_back(made, plan, "ep.combine").wait();
-    saved.keep("results", results);
-    return combine_rows(results, rows.assignment, routing.weight);
+    return send_back(made, plan, "ep.combine").wait();
   }
-  // dx, without the parts of the router, dtokens (n, C), and of the shared expert, dshared. d.drows
-  // travel as tokens did ("ep.combine_backward"), the shared expert runs meanwhile; what experts
-  // return as results did ("ep.dispatch_backward"), meanwhile the router runs. With tp, d.dweight
-  // is a part of a sum.
-  Tensor back_through_experts(CombineGradients& d, const DispatchPlan& plan,
-                              const Tensor& assignment, const Tensor& dsum, Tensor& dtokens,
-                              Tensor& dshared, Saved& saved) {
+  // The gradients of those rows. d.drows travel as tokens did ("ep.combine_backward"), the shared
+  // expert runs back meanwhile, from dsum to dshared; what experts return travels as results did
+  // ("ep.dispatch_backward"), meanwhile the router runs back, to dtokens (n, C).
+  Tensor back_through_experts(CombineGradients& d, const DispatchPlan& plan, const Tensor& dsum,
+                              Tensor& dtokens, Tensor& dshared, Saved& saved) {
     RowsInFlight there = send(d.drows, plan, "ep.combine_backward");
     if (shared_ != nullptr) dshared = run_back(*shared_, dsum, saved);
-    if (axes_.border)
-      axes_.border->tp().all_reduce(d.dweight, ReduceOp::sum, {.label = "tp.router"});
     const Tensor darrived = run_experts_back(there.wait(), plan, saved);
     RowsInFlight back = send_back(darrived, plan, "ep.dispatch_backward");
-    dtokens = run_back(router_, d.dweight, saved);
-    return gather_rows_backward(back.wait(), assignment, dtokens.dim(0), options_.router.top_k);
+    dtokens = run_router_back(d, saved);
+    return back.wait();
   }
 
   bool is_first_of_tp() const { return !axes_.border || axes_.border->tp().rank() == 0; }
@@ -297,7 +300,9 @@ inline MoeOptions moe_options(const TransformerConfig& c) {
                     .balance_loss = m.balance_loss,
                     .z_loss = m.z_loss,
                     .bias_rate = m.bias_rate,
-                    .initial = mlp.initial};
+                    .initial = mlp.initial,
+                    .groups = m.groups,
+                    .top_groups = m.top_groups};
   options.experts = {.gated = mlp.kind == MlpKind::swiglu,
                      .hidden = mlp.hidden,
                      .initial = mlp.initial,
@@ -312,8 +317,9 @@ inline MoeOptions moe_options(const TransformerConfig& c) {
 inline void mix_experts(Transformer& model, const MoeAxes& axes = {}) {
   const TransformerConfig& c = model.config();
   for (Block* block : model.blocks())
-    block->mlp = std::make_unique<MoeMlp>(block->name() + ".mlp", moe_options(c),
-                                          parameter_options(c), axes);
+    if (dynamic_cast<Mlp*>(block->mlp.get()) == nullptr)  // the first blocks may have none
+      block->mlp = std::make_unique<MoeMlp>(block->name() + ".mlp", moe_options(c),
+                                            parameter_options(c), axes);
   if (axes.border) count_copies(model.stack(), axes.border->tp());
 }
 

@@ -238,6 +238,7 @@ class Fsdp {
 
   // After backward: waits for the last reduction.
   void finish() {
+    const PhaseScope phase(Phase::backward_weight);
     if (reducing_ != nullptr) reducing_->finish_reduce();
     reducing_ = nullptr;
   }

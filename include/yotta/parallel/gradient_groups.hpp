@@ -16,13 +16,9 @@
 //
 //                                        tp       cp     pp      ep      dp, fsdp
 //     a matrix that tp cuts              piece    part   alone   part    part
-//     a norm, a bias after a row cut     copy     part   alone   part    part
-//     a norm, with sequence parallelism  part     part   alone   part    part
-//     a tied table, on stages 0, p - 1   piece    part   part    part    part
-//     a matrix of an expert              piece    part   alone   alone   part
 //
-// The ranks of ep train on other sequences, as those of dp do, and each holds other experts. The
-// tokens of all of them come to an expert, so nobody else along ep has a gradient of it.
+// (Lesson 26 prints the row of every parameter.) The ranks of ep train on other sequences, as those
+// of dp do, and each holds other experts.
 //
 // Only parts are added up. Copies that are added up count p times; parts that are not leave each
 // rank with a weight of its own, and nothing fails. With FSDP or ZeRO a rank keeps only its run of
@@ -210,33 +206,40 @@ inline AxisOrder best_order(const Cluster& cluster, const MeshShape& shape,
   return best;
 }
 
-// A cluster on which every group along an axis has the slowest link of all groups along it, so that
-// its ranks can be mirrored. Where gradients are summed over several axes at once, all of these
-// have the slowest one's: with cp all axes but tp; with ep, and no cp, ep and both dp.
-// Errors: a torus.
+namespace detail {
+// Do the groups along an axis fill groups of `size` chips evenly? A group lies in one of those, has
+// one rank in each, or fills several of them, as no pipeline may: its messages go one by one.
+inline bool fills_evenly(const MeshShape& shape, Axis axis, int size) {
+  const int64_t apart = stride(shape, axis), reach = apart * shape[axis];
+  if (shape[axis] == 1 || apart % size == 0 || size % reach == 0) return true;
+  return axis != Axis::pp && size % apart == 0 && reach % size == 0;
+}
+// The chips of the axes, from the innermost on, that fit into groups of `size` chips.
+inline int fitting(const MeshShape& shape, int size) {
+  int chips = 1;
+  for (const Axis axis : all_axes)
+    if (const int64_t reach = int64_t{1} * stride(shape, axis) * shape[axis]; size % reach == 0)
+      chips = static_cast<int>(reach);
+  return chips;
+}
+}  // namespace detail
+
+// A cluster on which all groups along an axis have the same network, that of the slowest of them,
+// so that its ranks can be mirrored. A node, a rack or a pod that an axis does not fill evenly is
+// as small there as the axes inside. Errors: a torus.
 inline Cluster as_seen_by(const MeshShape& shape, const Cluster& cluster,
                           Where where = Where::current()) {
   if (!cluster.torus.empty())
     fail(where, "{} is a torus: its links have no levels that axes of a mesh could fill",
          cluster.name);
-  const auto shares = [&](Axis axis) {  // ranks with other tokens, and pp if it lies between them
-    return shape.cp > 1 ? axis >= Axis::cp : shape.ep > 1 && axis >= Axis::ep;
-  };
-  Link slowest;
-  for (const Axis axis : all_axes) {
-    const Link link = slowest_link(cluster, shape, axis);
-    if (shares(axis) && link.level > slowest.level) slowest = link;
-  }
   Cluster seen{cluster.name, cluster.chip, {}, {}, cluster.gamma};
-  for (const Axis axis : all_axes) {
-    if (shape[axis] == 1) continue;
-    const Link link = shares(axis) ? slowest : slowest_link(cluster, shape, axis);
-    const Level& level = cluster.levels[static_cast<size_t>(link.level)];
-    const int chips = stride(shape, axis) * shape[axis];
-    if (!seen.levels.empty() && seen.levels.back().name == level.name)
-      seen.levels.back().chips = chips;
-    else
-      seen.levels.push_back({level.name, chips, link.alpha, link.beta});
+  for (Level level : cluster.levels) {
+    const auto fills = [&](Axis axis) { return detail::fills_evenly(shape, axis, level.chips); };
+    if (level.chips >= shape.ranks())
+      level.chips = static_cast<int>(shape.ranks());
+    else if (!std::all_of(all_axes.begin(), all_axes.end(), fills))
+      level.chips = detail::fitting(shape, level.chips);
+    if (level.chips > seen.size()) seen.levels.push_back(level);
   }
   return seen;
 }

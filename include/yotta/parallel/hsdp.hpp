@@ -25,8 +25,8 @@
 // A machine of three levels (node, rack, pod) runs the all_reduce hierarchically: in the rack, then
 // between racks (HsdpOptions::replicas).
 //
-// Cost, for P parameters and m microbatches: 16 P/p bytes held (f32, AdamW); elements that a rank
-// sends in a step: 3 m P (p-1)/p inside, 2 P/p (R-1)/R between. Time and the best p: hsdp_cost.hpp.
+// Cost: 16 P/p bytes held (f32, AdamW). A rank sends FSDP's trips inside, in each microbatch;
+// between, an all_reduce of its shard, once a step (hsdp_elements_sent). Best p: hsdp_cost.hpp.
 // Contract: all ranks make Hsdp over the same model and run the same passes; before_microbatch() is
 // called before each microbatch (a step of one may leave it out), finish() before the step. The
 // loss is a local sum over the tokens of the whole batch: gradients are summed.

@@ -17,8 +17,7 @@
 //
 // Which group size is best depends on the machine. A small group holds much, and sends large shards
 // between groups. A group that is larger than a node gathers over the slow links. Every collective
-// goes the fastest of three ways: one ring, one ring per card, or by levels
-// (comm/collectives_*.hpp).
+// goes the way that the engine would choose (comm/collective_choice.hpp).
 //
 // Contract: collectives overlap with compute, and those inside with those between; each is priced
 // as if it had its links alone. In groups larger than a node both use the network cards, so a real
@@ -29,8 +28,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "yotta/comm/collectives.hpp"
-#include "yotta/machine/cluster.hpp"
+#include "yotta/comm/collective_choice.hpp"
 #include "yotta/parallel/fsdp_cost.hpp"
 
 namespace yotta {
@@ -79,75 +77,21 @@ struct HsdpGroup {
   bool fits = false;               // in the chip's memory
 };
 
-// `count` chips of a cluster: first, first + stride, first + 2 stride, ...
-struct ChipRun {
-  int count = 1, stride = 1, first = 0;
-};
-
-namespace detail {
-
-// Of `runs` such runs, whose first chips lie `apart`, the one with the slowest link.
-inline ChipRun slowest_run(const Cluster& cluster, int runs, int apart, ChipRun chips) {
-  ChipRun slowest = chips;
-  int highest = -1;
-  for (int i = 0; i < runs; ++i) {
-    const int first = i * apart, last = first + (chips.count - 1) * chips.stride;
-    const int level = cluster.link(first, last).level;
-    if (level > highest) highest = level, slowest.first = first;
-  }
-  return slowest;
-}
-
-// The seconds of the fastest way to run a collective on such chips: one ring; one ring per card; by
-// levels, at the edge of a node, a rack or a pod that holds every part of so many members whole.
-template <class Ring, class Rails, class Levels>
-double fastest_seconds(const Cluster& cluster, ChipRun chips, double bytes, Ring ring, Rails rails,
-                       Levels levels) {
-  const int count = chips.count;
-  if (count == 1) return 0;
-  const auto link = [&](int members) {  // the slowest among the first `members`
-    const int last = chips.first + (members - 1) * chips.stride;
-    const Link found = cluster.link(chips.first, last);
-    return AlphaBeta{found.alpha, found.beta, cluster.gamma};
-  };
-  double best = ring(count, bytes, link(count));
-  for (const Level& level : cluster.levels) {
-    const int beside = level.chips / chips.stride;  // in one node, one rack, ...
-    if (level.chips % chips.stride != 0 || chips.first % level.chips >= chips.stride) continue;
-    if (beside < 2 || beside >= count || count % beside != 0) continue;
-    best = std::min(best, levels(count, bytes, beside, link(beside), link(count)));
-    if (&level == &cluster.levels.front())
-      best = std::min(best, rails(bytes, RailRings{count, beside}, link(beside), link(count)));
-  }
-  return best;
-}
-
-}  // namespace detail
-
-// Seconds of the fastest way to run a collective of `bytes` bytes in all on these chips.
-inline double gather_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
-  return detail::fastest_seconds(cluster, chips, bytes, all_gather_ring_seconds,
-                                 all_gather_multi_rail_seconds, all_gather_hierarchical_seconds);
-}
-inline double reduce_scatter_seconds(const Cluster& cluster, ChipRun chips, double bytes) {
-  return detail::fastest_seconds(cluster, chips, bytes, reduce_scatter_ring_seconds,
-                                 reduce_scatter_multi_rail_seconds,
-                                 reduce_scatter_hierarchical_seconds);
-}
-
 namespace detail {
 
 inline HsdpTimes unit_times(const Cluster& cluster, int p, int R, const HsdpWork& work) {
   const double unit = work.parameters / static_cast<double>(work.units);
-  const ChipRun group = slowest_run(cluster, R, p, {p, 1}),
-                copies = slowest_run(cluster, p, 1, {R, p});
+  const ChipAxis group{1, p}, copies{p, R};
+  const auto seconds = [&](Operation operation, const ChipAxis& axis, double bytes) {
+    return collective_seconds(operation, group_network(cluster, {&axis, 1}, int64_t{1} * p * R),
+                              bytes);
+  };
   HsdpTimes times;
   times.inside.forward = 2 * unit * work.tokens / peak(cluster.chip, DType::bf16);
   times.inside.backward = 2 * times.inside.forward;
-  times.inside.gather = gather_seconds(cluster, group, work.gathered * unit);
-  times.inside.reduce = reduce_scatter_seconds(cluster, group, work.summed * unit);
-  times.all_reduce = reduce_scatter_seconds(cluster, copies, work.summed * unit / p) +
-                     gather_seconds(cluster, copies, work.summed * unit / p);
+  times.inside.gather = seconds(Operation::all_gather, group, work.gathered * unit);
+  times.inside.reduce = seconds(Operation::reduce_scatter, group, work.summed * unit);
+  times.all_reduce = seconds(Operation::all_reduce, copies, work.summed * unit / p);
   return times;
 }
 

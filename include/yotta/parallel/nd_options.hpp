@@ -25,6 +25,9 @@ enum class ContextParallel : uint8_t { ring, ulysses };
 
 struct NdOptions {
   int64_t microbatches = 1;  // of each rank's share of the batch
+  // Whether routers' balance loss is of the whole batch, not a mean of the microbatches': then all
+  // forward passes come first, and the activations of all microbatches are held, as GPipe's are.
+  bool balance_over_batch = false;
   CheckpointOptions checkpoint = {.what = Recompute::none};
   int64_t checkpoint_blocks = -1;  // its first ones, of each stage; -1: all
   PipelineKind schedule = PipelineKind::one_f_one_b;
@@ -43,5 +46,24 @@ struct NdOptions {
   bool shares_tokens() const { return sequence_parallel || pieces != Pieces::none; }
   PipelinePlan pipeline() const { return {schedule, chunks, hold}; }
 };
+
+// Throws if a number is one that no run can mean, whether its axis is used or not.
+inline void check_options(const NdOptions& o, Where where = Where::current()) {
+  const NumberRange all_or_some{.least = -1, .with_most = false};
+  check_option(where, "NdOptions::microbatches", o, &NdOptions::microbatches, one_or_more);
+  check_option(where, "NdOptions::checkpoint_blocks", o, &NdOptions::checkpoint_blocks,
+               all_or_some);
+  check_option(where, "NdOptions::chunks", o, &NdOptions::chunks, one_or_more);
+  check_option(where, "NdOptions::hold", o, &NdOptions::hold, zero_or_more);
+  check_option(where, "NdOptions::sequence", o, &NdOptions::sequence, zero_or_more);
+  check_option(where, "CheckpointOptions::every", o.checkpoint, &CheckpointOptions::every,
+               zero_or_more);
+  check_option(where, "CheckpointOptions::snapshots", o.checkpoint, &CheckpointOptions::snapshots,
+               one_or_more);
+  check_option(where, "FsdpOptions::layers_per_unit", o.fsdp, &FsdpOptions::layers_per_unit,
+               one_or_more);
+  check_option(where, "ZeroOptions::bucket_bytes", o.zero, &ZeroOptions::bucket_bytes, one_or_more);
+  check_option(where, "DdpOptions::bucket_bytes", o.ddp, &DdpOptions::bucket_bytes, one_or_more);
+}
 
 }  // namespace yotta

@@ -109,6 +109,7 @@ class ParallelTransformer {
         mesh_(mesh),
         options_(options),
         biases_(config.mixture.bias_rate) {
+    check_options(options, where);
     for (int chunk = 0; chunk < options.pipeline().chunks_of_rank(); ++chunk) {
       stages_.push_back(make_stage(chunk, load));
       chunks_.push_back(std::make_unique<Sequential>(stages_.back().layers));

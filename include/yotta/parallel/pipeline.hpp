@@ -243,6 +243,7 @@ class Pipeline {
   // x, y, dy and dx are as PipelineMicrobatch::between, but for the model's ends. y is undefined on
   // the last stage, where the loss takes it.
   Tensor forward(const PipelineAction& a, const Tensor& x) {
+    const PhaseScope phase(Phase::forward);
     const PipelineMicrobatch& microbatch = microbatches_[static_cast<size_t>(a.microbatch)];
     InFlight& here = in_flight(a);
     here.saved.emplace(microbatch.place);

@@ -187,8 +187,8 @@ struct PipelineSchedule {
   int64_t microbatches = 0;   // m
   std::vector<PipelineActions> by_rank;
   Placement placement = Placement::loop;
-  // Empty, unless work was moved off a rank that is gone (rerouted_pipeline.hpp): then stage s of
-  // microbatch i runs on rank routes[s m + i].
+  // Empty, unless work was moved off a rank that is gone (resilience/rerouted_pipeline.hpp): then
+  // stage s of microbatch i runs on rank routes[s m + i].
   std::vector<int> routes = {};
 
   // Chunks of the model on each rank.

@@ -20,6 +20,7 @@ namespace yotta {
 
 // y = layer(x), keeping nothing.
 inline Tensor run_and_forget(Layer& layer, const Tensor& x, const BatchPosition& place) {
+  const PhaseScope phase(Phase::forward);
   Saved dropped(place, layer.name());
   return layer.forward(x, dropped);
 }
@@ -47,7 +48,7 @@ class Replay : public Sequential {
       Layer& reversed = layer(actions_[i]);
       if (i > turn_) run(reversed, std::exchange(flows, {}), saved);
       dx = run_back(reversed, dx, saved);
-      reversed.backward_weight(saved.child(reversed.name()));
+      run_weight(reversed, saved);
     }
     return dx;
   }

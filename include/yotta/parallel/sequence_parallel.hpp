@@ -273,7 +273,10 @@ inline void sequence_parallel(Mlp& mlp, const SequenceBorderPtr& border) {
   mlp.dropout = std::make_unique<SequenceDropout>(*mlp.dropout, border);
 }
 inline void sequence_parallel(Attention& attention, const SequenceBorderPtr& border) {
-  attention.qkv = std::make_unique<SequenceColumns>(std::move(*attention.qkv), border);
+  for (std::unique_ptr<Readers>* const readers : head_readers(attention))
+    *readers = std::make_unique<SequenceColumns>(std::move(**readers), border);
+  if (LatentReaders* const latent = latent_readers(attention))
+    latent->shared_key = std::make_unique<SharedKeyBorder>(border);
   attention.o = std::make_unique<RowParallelLinear>(std::move(*attention.o), border);
   attention.dropout = std::make_unique<SequenceDropout>(*attention.dropout, border);
 }
@@ -301,12 +304,13 @@ inline void sequence_parallel(Transformer& model, const Communicator& tp, int64_
 // ---- gradients ---------------------------------------------------------------------------------
 
 // Whether every rank holds this parameter whole, and finds its gradient from its own tokens alone:
-// norms, and learned positions. (A bias after ḡ's matrix is whole, too, but its layer has seen the
-// gradients of all tokens.)
+// norms, learned positions, and the matrices in front of latents (latent_parallel.hpp). (A bias
+// after ḡ's matrix is whole, too, but its layer has seen the gradients of all tokens.)
 inline bool sees_own_tokens(const Parameter& parameter) {
   const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
   bool own = false;
-  for (const char* kind : {"norm", "norm1", "norm2", "embedding.position"})
+  for (const char* kind :
+       {"norm", "norm1", "norm2", "embedding.position", "q.down", "kv.down", "k.turned"})
     own = own || layer == kind || layer.ends_with(std::string(".") + kind);
   return own;
 }

@@ -18,7 +18,8 @@ inline void expect_divides(const TransformerConfig& c, int tp, Where where = Whe
   const std::pair<const char*, int64_t> widths[] = {
       {"heads", c.heads},
       {"key/value heads", c.kv_heads},
-      {"numbers of the feed-forward width", c.feed_forward}};
+      {"numbers of the feed-forward width", c.feed_forward},
+      {"numbers of the first blocks' feed-forward width", c.mixture.dense_width}};
   const auto divides = [&](int ranks) {
     return std::all_of(std::begin(widths), std::end(widths),
                        [&](const auto& width) { return width.second % ranks == 0; }) &&

@@ -15,9 +15,9 @@
 // divide H and Hkv, where the ring takes any cp; and nothing is computed while the exchanges are on
 // their way.
 //
-// Cost per rank, n = B (T/cp) d numbers of one head: forward all_to_alls of q, k, v and o: (2 H + 2
-// Hkv) n (cp-1)/cp numbers, which fall with cp; the ring's 2 Hkv n (cp-1) hardly do. Backward:
-// dout, dq, dk, dv, as many. Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
+// Cost per rank: forward all_to_alls of q, k, v and o, of T/cp tokens each (ulysses_bytes). Their
+// bytes fall with cp; those of the ring hardly do. Backward: dout, dq, dk, dv, as many.
+// Memory: q, k, v, o of T/cp tokens twice, as they were and exchanged.
 // Contract: all ranks of cp make the same calls, with columns as context_positions (any ChunkOrder:
 // both sides use it).
 // Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers

@@ -23,6 +23,7 @@
 #pragma once
 
 #include "yotta/nn/loss.hpp"
+#include "yotta/parallel/latent_parallel.hpp"
 #include "yotta/parallel/tensor_parallel.hpp"
 #include "yotta/parallel/tensor_parallel_sizes.hpp"
 #include "yotta/parallel/vocab_parallel_loss.hpp"
@@ -78,7 +79,10 @@ inline void tensor_parallel(Transformer& model, const Communicator& tp,
   const auto border = std::make_shared<Border>(tp);
   if (TokenEmbedding* const embedding = model.embedding()) tensor_parallel(*embedding, border);
   for (Block* block : model.blocks()) {
-    tensor_parallel(block->attention, border);
+    if (model.config().has_latent())
+      latent_parallel(block->attention, border);
+    else
+      tensor_parallel(block->attention, border);
     if (auto* const mlp = dynamic_cast<Mlp*>(block->mlp.get())) tensor_parallel(*mlp, border);
   }
   if (Head* const head = model.head()) tensor_parallel(*head, border);

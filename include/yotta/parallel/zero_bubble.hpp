@@ -16,11 +16,11 @@
 // first W, which doubles the memory, and then nothing is idle between a rank's first and last
 // action (if F = I = W).
 //
-//               idle time of a rank         held at most, rank i
-//     1F1B      (p-1)(F + I + W)            (p-i) M
-//     ZB-H1     (p-1)(F + I - W)            (p-i) M + i M_W
-//     ZB-H2     (p-1)(F + I - 2W)           (2p-2i-1) M + 2i M_W
-//     ZB-V      2 (p-1)(I - W)                 p M, with two half stages per rank
+//               idle time of a rank         microbatches held at most, by the fullest rank
+//     1F1B      (p-1)(F + I + W)            p
+//     ZB-H1     (p-1)(F + I - W)            p
+//     ZB-H2     (p-1)(F + I - 2W)           2p - 1
+//     ZB-V      2 (p-1)(I - W)              2p, each of half a stage
 //
 // ZB-V folds the model: down the ranks through their first chunks, up again through the second. So
 // the first rank also has the last stage, whose I is the first that can run, and a tied table has
@@ -28,10 +28,10 @@
 // Between and beyond these there is a schedule for any limit of memory: greedy_schedule;
 // pipeline_search.hpp has better ones.
 //
-// M is what a microbatch holds between F and I, M_W between I and W (x and dy of the linear
-// layers). For the gain to last over steps, the optimizer's step must not wait for other ranks: the
+// A microbatch holds all that backward needs until its I, and x and dy of the linear layers until
+// its W. For the gain to last over steps, the optimizer's step must not wait for other ranks: the
 // paper checks the norm after the step and rolls back.
-// Letters: p ranks, m microbatches, i rank from 0. The papers call I "B", and their B and W are our
+// Letters: p ranks, m microbatches. The papers call I "B", and their B and W are our
 // I and W. DeepSeek's tables write B for the whole: their "ZB1P (p-1)(F + B - 2W)" is ZB-H1.
 // Contract: the formulas hold for m >= 2p - 1 and W <= I, F (ZB-V: W <= F <= I, each of a chunk).
 // Any p and m run; pipeline.hpp runs them as they are.

@@ -14,6 +14,9 @@
 // is all weights in one paper and those that a token meets in another. For GPT-2 it makes no
 // difference, for Llama 3 8B 7%, for a model of experts a factor of 3 and more.
 //
+// Latent attention (nn/latent_attention.hpp) has matrices down to latents and up to heads in place
+// of those of q, k and v. A mixture's first blocks may have a feed-forward layer without experts.
+//
 // Left out: norms, biases and learned positions. They are a thousandth of a model's weights or
 // less, and no matrices.
 //
@@ -21,7 +24,7 @@
 // M its matrices, E experts of which a token meets k, S experts that every token
 // meets, V vocabulary.
 // References: PaLM 540B: Chowdhery et al. 2022, table 1; GPT-3: Brown et al. 2020, table 2.1;
-// Mixtral 8x7B: Jiang et al. 2024, table 1.
+// Mixtral 8x7B: Jiang et al. 2024, table 1; DeepSeek-V3 (2024), section 4.2.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +46,14 @@ struct CountedModel {
   int64_t experts = 1;       // E of each layer; 1: no router
   int64_t active = 1;        // k
   int64_t shared = 0;        // S
+  LatentConfig latent = {};  // in place of q, k and v; then head_size is not read
+  int64_t dense_layers = 0;  // of the L, the first: without experts
+  int64_t dense_width = 0;   // F of these
+
+  // Numbers of a head's query, which meets keys, and of its value.
+  constexpr int64_t query_size() const { return has_latent() ? latent.head_size() : head_size; }
+  constexpr int64_t value_size() const { return has_latent() ? latent.value : head_size; }
+  constexpr bool has_latent() const { return latent.kv_rank > 0; }
 };
 
 constexpr CountedModel counted_model(const TransformerConfig& c) {
@@ -58,18 +69,33 @@ constexpr CountedModel counted_model(const TransformerConfig& c) {
           c.tied,
           mixture ? c.mixture.experts : 1,
           mixture ? c.mixture.top_k : 1,
-          c.mixture.shared};
+          c.mixture.shared,
+          c.latent,
+          c.mixture.dense_layers,
+          c.mixture.dense_width};
 }
 
 // ---- weights ----
+// Of latent attention: down to the latents, up to all heads, and o.
+constexpr double latent_weights(const CountedModel& m) {
+  const LatentConfig& l = m.latent;
+  const int64_t up = l.q_rank * l.head_size() + l.kv_rank * (l.plain + l.value);  // of a head
+  return static_cast<double>(m.layers * (m.width * (l.q_rank + l.kv_rank + l.turned) +
+                                         m.heads * (up + l.value * m.width)));
+}
 constexpr double projection_weights(const CountedModel& m) {
+  if (m.has_latent()) return latent_weights(m);
   return 2.0 * static_cast<double>(m.layers * m.width * m.head_size * (m.heads + m.kv_heads));
 }
 constexpr double expert_weights(const CountedModel& m) {  // of one expert in every layer
-  return static_cast<double>(m.layers * m.matrices * m.width * m.feed_forward);
+  return static_cast<double>((m.layers - m.dense_layers) * m.matrices * m.width * m.feed_forward);
+}
+constexpr double dense_weights(const CountedModel& m) {  // of the first blocks
+  return static_cast<double>(m.dense_layers * m.matrices * m.width * m.dense_width);
 }
 constexpr double router_weights(const CountedModel& m) {
-  return m.experts > 1 ? static_cast<double>(m.layers * m.width * m.experts) : 0;
+  const int64_t mixed = m.layers - m.dense_layers;
+  return m.experts > 1 ? static_cast<double>(mixed * m.width * m.experts) : 0;
 }
 constexpr double output_weights(const CountedModel& m) {
   return static_cast<double>(m.vocabulary * m.width);
@@ -78,12 +104,15 @@ constexpr double output_weights(const CountedModel& m) {
 // All of them: N as most papers print it.
 constexpr double all_weights(const CountedModel& m) {
   return projection_weights(m) + static_cast<double>(m.experts + m.shared) * expert_weights(m) +
-         router_weights(m) + (m.tied ? 1 : 2) * output_weights(m);
+         dense_weights(m) + router_weights(m) + (m.tied ? 1 : 2) * output_weights(m);
 }
-// Those that a token is multiplied with.
+// Those that a token is multiplied with: between attention and the next block, and all.
+constexpr double met_in_feed_forward(const CountedModel& m) {
+  return static_cast<double>(m.active + m.shared) * expert_weights(m) + dense_weights(m) +
+         router_weights(m);
+}
 constexpr double met_weights(const CountedModel& m) {
-  return projection_weights(m) + static_cast<double>(m.active + m.shared) * expert_weights(m) +
-         router_weights(m) + output_weights(m);
+  return projection_weights(m) + met_in_feed_forward(m) + output_weights(m);
 }
 
 // ---- published models ----
@@ -93,5 +122,6 @@ constexpr CountedModel palm_540b() { return {118, 18432, 48, 1, 256, 4 * 18432, 
 constexpr CountedModel mixtral_8x7b() {
   return {32, 4096, 32, 8, 128, 14336, 3, 32'000, false, 8, 2};
 }
+constexpr CountedModel deepseek_v3_671b() { return counted_model(deepseek_v3()); }
 
 }  // namespace yotta

@@ -1,47 +1,41 @@
 // Layer sizes: what a rank works on in one microbatch, as a layout and a model give it.
 //
 //     B T of a microbatch     T cut by cp; tokens cut by tp too, where sequence parallelism shares
-//     H K F V of a layer      cut by tp
-//     E of a mixture          cut by ep; F of each expert by tp
-//
-// How many rows an expert gets is known once the routers have chosen. Here all experts are chosen
-// equally often, as by a run on meta (nn/expert_rows.hpp: uniform_expert).
+//     V of the vocabulary     cut by tp
 //
 // Letters: B sequences, T tokens of each on a rank of cp, N tokens of a microbatch there, n those
-// of a rank of tp, C width, H heads, K key/value heads, d head size, F feed-forward width, V
-// vocabulary, E experts, k of them for a token, m rows that leave a rank for experts, M rows that
-// come to those that it holds.
+// of a rank of tp, C width, V vocabulary.
 #pragma once
 
+#include "yotta/core/chunks.hpp"
 #include "yotta/model/described_step.hpp"
+#include "yotta/nn/narrow.hpp"
+#include "yotta/parallel/vocab_parallel.hpp"
 
 namespace yotta {
 
-// A mixture of experts on a rank; E is 0 where there is none.
-struct MixtureSizes {
-  int64_t E = 0, k = 0, held = 0;  // held: experts of this rank
-  int64_t m = 0, M = 0;
-  int64_t shared = 0;  // F of what every token runs through
-  int ep = 1;
-  bool has_sigmoid = false, sums_loads = false, has_capacity = false, has_bias = false;
-
-  // Rows of several experts arrive from several ranks, and are put in order by expert.
-  bool sorts() const { return ep > 1 && held > 1; }
-};
-
 struct LayerSizes {
-  int64_t B = 1, T = 1, N = 1, n = 1, C = 1, H = 1, K = 1, d = 1, F = 1, V = 1;
-  int tp = 1, cp = 1;
-  bool shares_tokens = false, keeps_gathered = false, ulysses = false, is_gpt2 = false;
-  Pieces pieces = Pieces::none;
-  DType dtype = DType::f32, sum_dtype = DType::f32;
+  int64_t B = 1, T = 1, N = 1, n = 1, C = 1, V = 1;
+  bool shares_tokens = false, is_gpt2 = false;
+  DType sum_dtype = DType::f32;
   double width = 4, wide = 4;  // bytes of a number; of a sum
-  MixtureSizes mixture = {};
 };
-LayerSizes layer_sizes(const DescribedStep& step);
+
+inline LayerSizes layer_sizes(const DescribedStep& step) {
+  const TransformerConfig& c = step.config;
+  const MeshShape& shape = step.shape;
+  const NdOptions& o = step.options;
+  LayerSizes z;
+  z.B = chunk_count(chunk_count(step.batch, shape.data_ranks(), 0), o.microbatches, 0);
+  z.T = o.tokens(c) / shape.cp, z.N = z.B * z.T;
+  z.shares_tokens = o.shares_tokens() && shape.tp > 1;
+  z.n = z.shares_tokens ? chunk_count(z.N, shape.tp, 0) : z.N;
+  z.C = c.width, z.V = rows_held(c.vocabulary, shape.tp);
+  z.is_gpt2 = c.has_bias();
+  z.sum_dtype = computed(c.dtype);
+  z.width = static_cast<double>(bytes_of(c.dtype));
+  z.wide = static_cast<double>(bytes_of(z.sum_dtype));
+  return z;
+}
 
 }  // namespace yotta
-
-#ifndef YOTTA_COMPILED
-#include "yotta/plan/impl/layer_sizes.ipp"
-#endif

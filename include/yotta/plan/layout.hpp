@@ -22,8 +22,10 @@ struct PlanRequest {
   int64_t tokens = 0;        // of a batch, over all chips
   int64_t sequence = 0;      // tokens of a sequence
   Efficiency efficiency = h100_kernels;
-  int64_t critical_batch = 0;  // tokens from which larger batches no longer help; 0: not known
-  double reserve = 0;          // bytes of a chip's memory that a plan leaves free
+  bool wide_loss = false;        // from a copy of the logits in f32
+  bool gradients_ahead = false;  // all of them are there from the first step on
+  int64_t critical_batch = 0;    // tokens from which larger batches no longer help; 0: not known
+  double reserve = 0;            // bytes of a chip's memory that a plan leaves free
 
   // Sequences of the batch that is planned with: of `tokens`, or of the critical batch if it is
   // smaller.
@@ -40,6 +42,10 @@ inline constexpr int64_t most_blocks = 1024, most_experts = 1024;
 inline constexpr double most_planned_parameters = 1e15;
 inline constexpr int64_t most_planned_sequence = int64_t{1} << 26;
 
+// What is run again in backward: blocks, as many as `recomputed` says; or parts of each block: the
+// scores of plain attention, or all but every second product (plan/layer_figures.hpp).
+enum class Again : uint8_t { blocks, attention, operators };
+
 // One way to spread it.
 struct Layout {
   MeshShape shape = {};
@@ -51,12 +57,19 @@ struct Layout {
   int64_t microbatches = 1;
   int zero = 0;
   int64_t recomputed = 0;  // blocks of each stage; -1: all
+  Again again = Again::blocks;
+  bool pp_outermost = false;  // of the mesh: experts and replicas inside the pipeline's ranks
+  bool ends_count = false;    // the embedding and the head count as blocks of the pipeline
+  bool keeps_units = false;   // FSDP's units stay whole from forward to backward
+
+  bool operator==(const Layout&) const = default;
 };
 // The same as run_described and estimate_step take it.
 DescribedStep described(const PlanRequest& request, const Layout& layout);
-// Gradients travel by buckets: DDP's small enough to leave early, ZeRO's as large as can be.
+// Gradients travel by buckets: DDP's and ZeRO-2's small enough to leave early, ZeRO-1's as large as
+// can be.
 constexpr int64_t bucket_bytes_of(const Layout& layout) {
-  return layout.zero > 0 ? int64_t{1} << 30 : int64_t{25} << 20;
+  return layout.zero == 1 ? int64_t{1} << 30 : int64_t{25} << 20;
 }
 // Schedules that run W apart from I.
 constexpr bool splits_backward(PipelineKind kind) {

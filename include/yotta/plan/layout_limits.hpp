@@ -89,7 +89,8 @@ constexpr HandMemory states_by_hand(const CountedModel& m, const HandLayout& l) 
 // Bytes that a block keeps of a token for backward, in bf16 with blockwise attention: inputs and
 // what norms make of them, q and o, k and v, and what stands between the matrices of feed-forward.
 constexpr double kept_bytes(const CountedModel& m) {
-  return 2.0 * static_cast<double>(4 * m.width + 2 * m.head_size * (m.heads + m.kv_heads) +
+  return 2.0 * static_cast<double>(4 * m.width +
+                                   (m.query_size() + m.value_size()) * (m.heads + m.kv_heads) +
                                    (m.active + m.shared) * m.matrices * m.feed_forward);
 }
 

@@ -1,7 +1,8 @@
 // Layout search: memory of all layouts, and seconds of those that a plan may ask for.
 //
-//     every layout      memory, and a bound: seconds that it cannot be below      bound_step
-//       that fits       in the order of their bounds
+//     every layout      memory, but for microbatches that are larger than some that do not fit
+//       that fits       a bound: seconds that it cannot be below                bound_step
+//                       in the order of their bounds
 //         64 a round    those that may be among the best, the best of their mesh, or on the
 //                       frontier, as the rounds before say                        estimate_step
 //
@@ -18,10 +19,17 @@
 
 namespace yotta {
 
+// What a search is at: "memory" of all layouts, then "seconds" of those that fit.
+struct SearchProgress {
+  const char* of = "";
+  int64_t done = 0, total = 0;  // layouts
+};
 struct PlanOptions {
   int best = 10;
   int threads = 2;
   bool prunes = true;  // false: all that fit are estimated in full
+  // Called on the thread that searches, at the end of each part too.
+  std::function<void(const SearchProgress&)> on_progress = {};
 };
 
 struct EvaluatedLayout {
@@ -33,7 +41,7 @@ struct LayoutsFound {
   int64_t estimated = 0;  // of them, in full
 };
 LayoutsFound search_layouts(const PlanRequest& request, const std::vector<Layout>& layouts,
-                            const PlanOptions& options);
+                            const PlanOptions& options, EstimateCache& cache);
 
 // Calls work(0), ..., work(count - 1) on so many threads. The first error of any of them is thrown.
 void together(int threads, size_t count, const std::function<void(size_t)>& work);

@@ -9,6 +9,7 @@
 //     scores and their sums            4 H d T, of which half is masked (causal: 2 H d T)
 //     feed-forward                     2 (k + S) M C F, and the router 2 C E
 //     after the blocks: output         2 V C
+//     of latent attention: its weights, and scores of P + D + V numbers: nn/latent_attention.hpp
 //     backward: twice that. A model's FLOPs are 3 forward passes, however they are computed
 //
 // Both numbers of this fraction are conventions: which scores count, whether the token table counts
@@ -30,6 +31,7 @@
 #include <vector>
 
 #include "yotta/machine/critical_path.hpp"
+#include "yotta/nn/mask_options.hpp"
 #include "yotta/parallel/activation_memory.hpp"
 #include "yotta/plan/counted_model.hpp"
 #include "yotta/plan/waterfall.hpp"
@@ -50,17 +52,26 @@ struct TokenFlops {
 // Of a token of a sequence of T, on average, forward.
 constexpr TokenFlops forward_flops(const CountedModel& m, double T, Scores scores) {
   TokenFlops flops;
-  const auto C = static_cast<double>(m.width), L = static_cast<double>(m.layers);
-  const auto d = static_cast<double>(m.head_size), H = static_cast<double>(m.heads);
-  const auto K = static_cast<double>(m.kv_heads);
   const double seen = scores == Scores::none ? 0 : scores == Scores::causal ? T / 2 : T;
-  flops.projections = L * 2 * (2 * C * H * d + 2 * C * K * d);
-  flops.scores = L * 4 * H * d * seen;
-  const double router = m.experts > 1 ? C * static_cast<double>(m.experts) : 0;
-  const auto matrices = static_cast<double>((m.active + m.shared) * m.matrices);
-  flops.feed_forward = L * 2 * (matrices * C * static_cast<double>(m.feed_forward) + router);
-  flops.output = 2 * C * static_cast<double>(m.vocabulary);
+  const auto of_heads = static_cast<double>(m.heads * (m.query_size() + m.value_size()));
+  flops.projections = 2 * projection_weights(m);
+  flops.scores = 2 * static_cast<double>(m.layers) * of_heads * seen;
+  flops.feed_forward = 2 * met_in_feed_forward(m);
+  flops.output = 2 * output_weights(m);
   return flops;
+}
+
+// Scores that a mask leaves of a document of n tokens, or of a sequence without documents. Of
+// causal attention they are n (n + 1) / 2.
+constexpr int64_t seen_scores(const MaskOptions& mask, int64_t n) {
+  const int64_t prefix = std::min(mask.prefix, n);
+  int64_t seen = 0;
+  for (int64_t t = 0; t < n; ++t) {
+    const int64_t first = mask.window > 0 ? std::max<int64_t>(0, t + 1 - mask.window) : 0;
+    const int64_t in_both = std::max<int64_t>(0, std::min(prefix, t + 1) - first);
+    seen += t + 1 - first + prefix - in_both;
+  }
+  return seen;
 }
 
 // What the model needs of a token in training: forward, and backward for inputs and for weights.

@@ -33,10 +33,18 @@ struct OrderedAction {
   int sent = 0;          // messages that its rank still holds when it begins
 };
 
+// The actions of a rank.
+struct RankActions {
+  std::vector<OrderedAction> actions = {};
+  int64_t held = 0;  // microbatches of all its chunks that wait for the end of backward, at most
+  int sent = 0;      // messages that it still holds when an action begins, at most
+};
+
 struct PipelineOrder {
   int ranks = 1, stages = 1, chunks = 1;
   int64_t microbatches = 1;
   std::vector<OrderedAction> actions;
+  std::vector<RankActions> by_rank;
 };
 
 PipelineOrder pipeline_order(const PipelinePlan& plan, int p, int64_t m,

@@ -10,7 +10,9 @@
 
 #include <vector>
 
-#include "yotta/plan/layer_walk.hpp"
+#include "yotta/plan/layer_figures.hpp"
+#include "yotta/plan/layer_sizes.hpp"
+#include "yotta/plan/plan_groups.hpp"
 
 namespace yotta {
 
@@ -28,6 +30,9 @@ std::vector<int64_t> first_shards(const std::vector<int64_t>& parameters, int p)
 // Sets that are summed together: all, or those of no experts and those of experts.
 std::vector<std::vector<int64_t>> summed_sets(const std::vector<WeightReady>& weights,
                                               bool experts_apart);
+// Bytes of scratch of the reduce_scatter of a bucket; over one rank, which sums nothing, there is
+// some too.
+double bucket_scratch(const PlanGroup& group, double bytes);
 constexpr int64_t shard_numbers(int64_t numbers, int p) { return (numbers + p - 1) / p; }
 
 // ---- FSDP's units ----
@@ -35,22 +40,23 @@ constexpr int64_t shard_numbers(int64_t numbers, int p) { return (numbers + p - 
 // A layer as a unit of p shards; without FSDP p is 1, and it costs nothing.
 struct PlanUnit {
   const LayerFigures* layer = nullptr;
-  double gather = 0, reduce = 0, add = 0;   // seconds: of weights, of gradients; to add a shard
-  double gather_work = 0, reduce_work = 0;  // of these, at a port
-  std::vector<WeightReady> shards = {};     // of rank 0, in the order of forward
-  bool stays = false;                       // whole until it has gone backward: gathered once
+  double gather = 0, reduce = 0, add = 0;       // seconds: of weights, of gradients; to add a shard
+  double gather_work = 0, reduce_work = 0;      // of these, at the group's port
+  std::vector<WeightReady> shards = {};         // of rank 0, in the order of forward
+  bool stays = false;                           // whole until it has gone backward: gathered once
+  double gather_inside = 0, reduce_inside = 0;  // and, over nodes, at the port into the node
 
   // Seconds to gather it in a microbatch, forward and backward.
   double gathers() const { return (stays ? 1 : 2) * gather; }
 };
 PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
-                   const StepWalk& walk);
+                   const Kernels& kernels);
 // Of an end of a tied model with several stages: the table is a unit around the others.
 PlanUnit plan_end(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
-                  const StepWalk& walk);
+                  const Kernels& kernels);
 // Of a tied model on one stage: the embedding with the head, which read one table.
 PlanUnit plan_root(const LayerFigures& embedding, const LayerFigures& head, const PlanGroup& group,
-                   const LayerSizes& z, const StepWalk& walk);
+                   const LayerSizes& z, const Kernels& kernels);
 
 }  // namespace yotta
 

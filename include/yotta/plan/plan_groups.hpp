@@ -1,43 +1,28 @@
-// Plan groups: who talks to whom in a layout, over which link, and what a collective takes there.
+// Plan groups: who talks to whom in a layout, and over which network.
 //
 //     tp 8, pp 4, dp 2 on nodes of 8 chips     tp: 8 ranks in a node     dp: 2 ranks, across nodes
 //
-// A group along an axis has ranks that are `stride` apart; the slowest link between any two of them
-// sets the pace of its ring. Small collectives take what needs few messages, large ones the ring,
-// as comm/engine/algorithms.hpp chooses; the seconds are those of comm/*_seconds.
+// A group along an axis has ranks that are `stride` apart. What its collectives take is the
+// engine's own rule, collective_choice.hpp: a group that spans nodes uses all of its network cards.
+// A rank has its own card, so groups of one axis do not share any; groups of two axes do, where a
+// rank is in both (gradient_lanes.hpp).
 // Contract: a cluster with switches, rank r on chip r. Letters: p ranks of a group.
 #pragma once
 
-#include "yotta/comm/collectives.hpp"
+#include "yotta/comm/collective_choice.hpp"
 #include "yotta/comm/mesh.hpp"
-#include "yotta/machine/cluster.hpp"
 
 namespace yotta {
 
-// p ranks of which neighbours have this link.
-struct PlanGroup {
-  int p = 1;
-  AlphaBeta link = {};
-  int port = 0;  // port_of(link): 0 into the node, 1 out of it
-};
-// Whole collectives of `bytes` bytes in all, with the algorithm that is run for so many.
-double all_reduce_seconds(const PlanGroup& group, double bytes);
-double all_gather_seconds(const PlanGroup& group, double bytes);
-double reduce_scatter_seconds(const PlanGroup& group, double bytes);
-double all_to_all_seconds(const PlanGroup& group, double bytes);
+using PlanGroup = GroupNetwork;
 
-// Of one of these seconds, those at a port: all but latency and sums.
-using CollectiveSeconds = double (*)(const PlanGroup&, double bytes);
-inline double port_seconds(CollectiveSeconds seconds, const PlanGroup& group, double bytes) {
-  return seconds({group.p, {0, group.link.beta, 0}}, bytes);
-}
-
-// Bytes that a ring's reduce_scatter, and so its all_reduce, holds beside its data.
-double ring_scratch(const PlanGroup& group, double bytes);
+// Of the seconds of a collective over nodes those at the port into the node; 0 in a node, where
+// that is the group's own port (port_seconds).
+double inside_seconds(Operation operation, const PlanGroup& group, double bytes);
 
 // ---- of a layout ----
 
-// The groups of a layout, each with the slowest link that it has.
+// The groups of a layout, each with the network of the slowest group along its axes.
 struct PlanGroups {
   PlanGroup tp, cp, pp, ep;
   PlanGroup shards;         // FSDP's
@@ -46,7 +31,10 @@ struct PlanGroups {
 };
 
 // Groups of axes that are sharded by FSDP: shards; of all others that sum gradients: data.
-PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape);
+// pp_outermost: the mesh is tp, cp, ep, fsdp, dp, pp from inside out, as Megatron Core's and
+// TorchTitan's: experts and replicas stand inside the pipeline's ranks. Otherwise pp stands between
+// cp and ep (comm/mesh.hpp).
+PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape, bool pp_outermost = false);
 
 }  // namespace yotta
 

@@ -53,8 +53,9 @@ namespace detail {
 // Orders what was evaluated.
 class PlanMaker {
  public:
-  PlanMaker(Plan& plan, std::vector<Layout> layouts, const std::vector<EvaluatedLayout>& found)
-      : plan_(plan), layouts_(std::move(layouts)), found_(found) {
+  PlanMaker(Plan& plan, std::vector<Layout> layouts, const std::vector<EvaluatedLayout>& found,
+            EstimateCache& cache)
+      : plan_(plan), layouts_(std::move(layouts)), found_(found), cache_(cache) {
     for (size_t i = 0; i < found_.size(); ++i)
       if (found_[i].seconds > 0) order_.push_back(i);
     std::sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
@@ -118,12 +119,13 @@ class PlanMaker {
   bool fits(size_t i) const { return found_[i].bound.memory.bytes() <= plan_.request.memory(); }
   PlannedLayout planned(size_t i) const {
     return {layouts_[i],
-            estimate_step(plan_.request.cluster, described(plan_.request, layouts_[i]))};
+            estimate_step(plan_.request.cluster, described(plan_.request, layouts_[i]), cache_)};
   }
 
   Plan& plan_;
   std::vector<Layout> layouts_;
   const std::vector<EvaluatedLayout>& found_;
+  EstimateCache& cache_;
   std::vector<size_t> order_;  // of those that fit
 };
 
@@ -140,9 +142,10 @@ inline Plan make_plan(const PlanRequest& request, const PlanOptions& options = {
   Plan plan;
   plan.request = request;
   plan.refused = std::move(space.refused);
-  const LayoutsFound found = search_layouts(request, space.layouts, options);
+  EstimateCache cache;
+  const LayoutsFound found = search_layouts(request, space.layouts, options, cache);
   plan.layouts = std::ssize(space.layouts), plan.estimated = found.estimated;
-  detail::PlanMaker maker(plan, std::move(space.layouts), found.layouts);
+  detail::PlanMaker maker(plan, std::move(space.layouts), found.layouts, cache);
   plan.fitting = maker.fitting();
   maker.best(static_cast<size_t>(options.best));
   maker.frontier();

@@ -1,14 +1,15 @@
-// Step estimate: what a training step takes on a described cluster, by formula, in microseconds.
+// Step estimate: what a training step takes on a described cluster, put together from its parts.
 //
 //     a layout, as run_described takes it       model/described_step.hpp
-//       └ F, I, W of a block, embedding, head   block_walk.hpp: ops and messages, one by one
+//       └ F, I, W of a block, embedding, head   recorded_layers.hpp: each is run once
 //          └ stages                             stage_walk.hpp: sums, and the most that is held
 //             └ all actions of the pipeline     pipeline_walk.hpp: max of what they wait for
 //                └ gradients                    gradient_walk.hpp: DDP, ZeRO-1, FSDP, HSDP
 //
-// run_described runs the code of the layout under the clock and takes seconds or minutes; this says
-// the same within 3%. Nothing is fitted: every term is the cost formula of an op, a collective or a
-// schedule, which stands beside it.
+// run_described runs all layers of all stages under the clock and takes seconds or minutes; this
+// runs each kind of layer once, adds up, and says the same within 3%. Nothing is fitted: every term
+// is counted in a run, or is the cost formula of a collective or a schedule, which stands beside
+// it.
 //
 //     seconds = computed + exposed (tp, cp, ep, data) + bubble        averages over the stages
 //     bytes   = weights + gradients + optimizer + activations + buffers     of the fullest rank
@@ -38,16 +39,21 @@ struct StepEstimate {
 // What layouts on one cluster share, kept between estimates. May be used by several threads.
 struct EstimateCache {
   PipelineOrders orders;
+  LayerRecords layers;
 };
 
 StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step, EstimateCache& cache);
 StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step);
-// What takes a part of that time: memory, and seconds that no step of this layout is below.
+// Its seconds alone.
+double step_seconds(const Cluster& cluster, const DescribedStep& step, EstimateCache& cache);
+// What takes a part of that time: memory, and seconds that no step of this layout is below. Of a
+// step that needs more than `capacity` bytes the seconds are 0.
 struct StepBound {
   MemoryParts memory;
   double seconds = 0;
 };
-StepBound bound_step(const Cluster& cluster, const DescribedStep& step, EstimateCache& cache);
+StepBound bound_step(const Cluster& cluster, const DescribedStep& step, EstimateCache& cache,
+                     double capacity = no_limit);
 
 }  // namespace yotta
 

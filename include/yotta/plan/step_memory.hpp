@@ -5,7 +5,8 @@
 //                                       that runs borrows: the largest sum over all actions
 //     buffers                           of collectives, where they outlast the activations
 //
-// Goes through the actions of every rank in their order. FSDP's units, sums that are under way and
+// Goes through the actions of a rank in their order, and leaves out ranks that a bound says cannot
+// be the fullest. FSDP's units, sums that are under way and
 // gradients that are made in the first backward pass are in the actions' own peaks
 // (stage_walk.hpp). Letters: P parameters of a rank.
 #pragma once
@@ -24,6 +25,8 @@ struct MemoryParts {
 };
 
 MemoryParts step_memory(const StepStages& stages, PipelineOrders& orders);
+// Of one rank of the pipeline.
+MemoryParts rank_memory(const StepStages& stages, PipelineOrders& orders, int rank);
 
 }  // namespace yotta
 

@@ -86,15 +86,15 @@ TEST_CASE("automatic: native on shared memory; by size where messages must be se
       std::make_shared<ThreadTransport>(std::make_shared<ThreadWorld>(1), 0), EngineOptions{});
   auto chosen = [&](Algorithm wanted, int64_t bytes, Device device = Device::cpu) {
     const ConstData data(nullptr, bytes, DType::u8, device);
-    return choose(group, wanted, Algorithm::tree, Algorithm::ring, data);
+    return choose(group, Operation::all_reduce, {wanted}, data).algorithm;
   };
   RankContext rank;
   const ContextScope scope(rank);
   CHECK(chosen(Algorithm::automatic, 8) == Algorithm::native);
   CHECK(chosen(Algorithm::bruck, 8) == Algorithm::bruck);
-  CHECK(chosen(Algorithm::automatic, 8, Device::meta) == Algorithm::tree);
+  CHECK(chosen(Algorithm::automatic, 8, Device::meta) == Algorithm::recursive_doubling);
   CHECK_THROWS_AS(chosen(Algorithm::native, 8, Device::meta), Error);
   rank.clock = &clock;
-  CHECK(chosen(Algorithm::automatic, small_bytes - 1) == Algorithm::tree);
+  CHECK(chosen(Algorithm::automatic, small_bytes - 1) == Algorithm::recursive_doubling);
   CHECK(chosen(Algorithm::automatic, small_bytes) == Algorithm::ring);
 }

@@ -26,6 +26,14 @@ TEST_CASE("counts and types of the two arrays must fit") {
   check_refused([&](C& w) { w.scatter(three, four, 0); }, {"3 elements; 2 are expected"});
 }
 
+TEST_CASE("nodes have ranks and rails, whatever the algorithm") {
+  F four(4);
+  check_refused([&](C& w) { w.all_reduce(four, ReduceOp::sum, {.node = 0}); },
+                {"CommOptions::node is 0, expected 1 or more"});
+  check_refused([&](C& w) { w.broadcast(four, 0, {.rails = -1}); },
+                {"CommOptions::rails is -1, expected 0 or more"});
+}
+
 TEST_CASE("the counts of all_to_all_v must fit the arrays and each other") {
   F x(4), y(4);
   const std::vector<int64_t> good = {2, 2}, one = {4}, short_sum = {1, 2}, negative = {-1, 5};

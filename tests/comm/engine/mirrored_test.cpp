@@ -104,6 +104,33 @@ TEST_CASE("3 threads stand for 24: the same timeline, the same ledger") {
   }
 }
 
+// Every rank of two nodes of 4, and one rank that stands for them.
+TEST_CASE("over nodes each ring and level takes its time, also where parts are not equally long") {
+  Cluster c = ideal(8, 1);
+  c.levels = {{"node", 4, 0.0625, 1 / 4096.0}, {"all", 8, 0.25, 1 / 512.0}};
+  c.gamma = 1 / 65536.0;
+  const auto body = [](Communicator& group, CommOptions options) {
+    Tensor x = meta(8 * 1030), shard = meta(1030);  // 4 does not divide 1030
+    group.all_reduce(x, ReduceOp::sum, options);
+    group.reduce_scatter(shard, x, ReduceOp::sum, options);
+    group.all_gather(x, shard, options);
+  };
+  for (const Algorithm algorithm :
+       {Algorithm::automatic, Algorithm::multi_rail, Algorithm::hierarchical}) {
+    const CommOptions options{algorithm, nullptr, 4};
+    const Timed full = run_on(c, 8, [&](Communicator& world) { body(world, options); });
+    const Timed one = run_on(c, 1, [&](Communicator& world) {
+      Communicator all = world.mirrored({0, 1, 2, 3, 4, 5, 6, 7});
+      body(all, options);
+    });
+    CAPTURE(std::string(name(algorithm)));
+    CHECK(one.seconds() == doctest::Approx(full.seconds()).epsilon(2e-3));
+    for (const char* label : {"all_reduce", "reduce_scatter", "all_gather"})
+      CHECK(one.reports[0].ledger().traffic(label).messages_sent ==
+            full.reports[0].ledger().traffic(label).messages_sent);
+  }
+}
+
 TEST_CASE("16,384 chips in one thread") {
   const int p = 16384;
   std::vector<int> chips(p);

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/message_of.hpp"
+#include "support/refused.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
 
@@ -59,6 +59,18 @@ TEST_CASE("fewer ranks than processes: the others wait, and hear all") {
     REQUIRE(std::ssize(reports) == n);
     for (const RankReport& report : reports) CHECK(report.ledger().op("step").calls == 1);
   }
+}
+
+TEST_CASE("options of ranks over MPI that cannot be are refused") {
+  const auto ranks = [](MpiOptions mpi) { return [=] { MpiRanks({{}, mpi}); }; };
+  check_refused({
+      {"MpiOptions::max_count is 0, expected a number from 1 to 2147483647",
+       ranks({.max_count = 0})},
+      {"MpiOptions::max_count is 4294967296", ranks({.max_count = int64_t{1} << 32})},
+      {"MpiOptions::patience is -1", ranks({.patience = -1})},
+  });
+  MpiRanks job;  // and the next one is sound
+  run_ranks(job.size(), [](Communicator& world) { world.barrier(); });
 }
 
 TEST_CASE("more ranks than processes are refused everywhere, with what to do") {

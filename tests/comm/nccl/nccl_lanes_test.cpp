@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/longest_wait.hpp"
 #include "support/mailbox_nccl.hpp"
 #include "support/message_of.hpp"
 #include "yotta/comm/threads/thread_transport.hpp"
@@ -27,28 +28,33 @@ struct TwoLaneRanks {
           Where::current());
     }
   }
+  bool comes(const std::function<bool()>& done) {
+    return yotta_test::comes([&] {
+      for (const auto& each : lanes) each->pump_all();
+      return done();
+    });
+  }
 };
 
 }  // namespace
 
 TEST_CASE("a lane is joined when all have come, and its tasks run in order") {
   TwoLaneRanks ranks;
-  std::string order;
-  const auto note = [&](const char* text) {
-    return [&order, text](NcclLibrary&, NcclLibrary::Handle) { order += text; };
+  std::string order, other;
+  const auto note = [](std::string& to, const char* text) {
+    return [&to, text](NcclLibrary&, NcclLibrary::Handle) { to += text; };
   };
-  NcclLane& zero = ranks.lanes[0]->of_group(0, {0, 1}, 5);
-  ranks.lanes[0]->add(zero, {nullptr, note("a")});
-  ranks.lanes[0]->add(zero, {nullptr, note("b")});
+  NcclLane& zero = ranks.lanes[0]->of_group(0, {0, 1}, 5, false);
+  ranks.lanes[0]->add(zero, {nullptr, note(order, "a")});
+  ranks.lanes[0]->add(zero, {nullptr, note(order, "b")});
   for (int i = 0; i < 10; ++i) CHECK(ranks.lanes[0]->pump_all() != nullptr);
   CHECK(order == "");
-  NcclLane& one = ranks.lanes[1]->of_group(3, {0, 1}, 5);  // another number, the same name
-  ranks.lanes[1]->add(one, {nullptr, note("c")});
-  for (int i = 0; i < 20; ++i) ranks.lanes[0]->pump_all();
+  NcclLane& one = ranks.lanes[1]->of_group(3, {0, 1}, 5, false);  // another number, the same name
+  ranks.lanes[1]->add(one, {nullptr, note(other, "c")});
+  CHECK(comes([&] { return ranks.lanes[0]->pump_all() == nullptr; }));
   CHECK(order == "ab");
-  for (int i = 0; i < 20; ++i) ranks.lanes[1]->pump_all();
-  CHECK(order == "abc");
-  CHECK(ranks.lanes[0]->pump_all() == nullptr);
+  CHECK(comes([&] { return ranks.lanes[1]->pump_all() == nullptr; }));
+  CHECK(other == "c");
   CHECK(ranks.mail->ids == 1);
   CHECK(ranks.lanes[0]->find_group(0) == &zero);
   CHECK(ranks.lanes[0]->find_group(1) == nullptr);
@@ -70,24 +76,44 @@ TEST_CASE("a request is done when NCCL has it, a detached one when the device ha
   ranks.lanes[0]->add(zero, {&kept, send});
   CHECK(ranks.lanes[0]->find(sent) == &zero);
   NcclLibrary::Mark taken = 0;
-  for (int i = 0; i < 2; ++i)
+  const auto receive = [&] {
+    taken = 0;
     ranks.lanes[1]->add(one, {nullptr,
                               [&](NcclLibrary& nccl, NcclLibrary::Handle handle) {
                                 nccl.recv(handle, std::span<float>(got), 0);
                               },
                               [&](NcclLibrary::Mark mark) { taken = mark; }});
-  for (int i = 0; i < 20; ++i) {
-    ranks.lanes[0]->pump_all();
-    ranks.lanes[1]->pump_all();
-  }
-  CHECK(sent.done);
+    CHECK(ranks.comes([&] { return taken != 0; }));
+    ranks.lanes[1]->see(taken);  // the receiver's device goes on
+  };
+  receive();
+  CHECK(ranks.comes([&] { return sent.done && ranks.lanes[0]->pump_all() == nullptr; }));
   CHECK_FALSE(kept.done);
   CHECK(ranks.lanes[0]->pump_all(/*leaving=*/true) == &kept);
-  ranks.lanes[1]->see(taken);  // the receiver's device goes on
+  receive();
   CHECK(got[1] == 2);
-  ranks.lanes[0]->pump_all();
-  CHECK(kept.done);
+  CHECK(ranks.comes([&] { return kept.done.load(); }));
   CHECK(ranks.lanes[0]->pump_all(/*leaving=*/true) == nullptr);
+}
+
+TEST_CASE("lanes of groups are given their tasks in the order of the calls, whichever is ready") {
+  TwoLaneRanks ranks;
+  std::string order;
+  const auto add = [&](int rank, int group, uint64_t id, const char* text) {
+    NcclLanes& lanes = *ranks.lanes[static_cast<size_t>(rank)];
+    lanes.add(lanes.of_group(group, {0, 1}, id, false),
+              {nullptr, [&order, text](NcclLibrary&, NcclLibrary::Handle) { order += text; }});
+  };
+  add(0, 0, 5, "a");
+  add(0, 1, 6, "b");
+  add(0, 0, 5, "c");
+  add(1, 1, 6, "");  // b could begin
+  int looks = 0;
+  CHECK(ranks.comes([&] { return ++looks == 50; }));
+  CHECK(order == "");
+  add(1, 0, 5, "");
+  CHECK(ranks.comes([&] { return ranks.lanes[0]->pump_all() == nullptr; }));
+  CHECK(order == "abc");
 }
 
 TEST_CASE("what NCCL has not begun is taken back; what it has ends the lane; a failure ends all") {
@@ -97,13 +123,19 @@ TEST_CASE("what NCCL has not begun is taken back; what it has ends the lane; a f
   waits.call = runs.call = &call;
   NcclLane& lane = ranks.lanes[0]->between(0, 1);
   const auto nothing = [](NcclLibrary&, NcclLibrary::Handle) {};
-  ranks.lanes[0]->add(lane, {&runs, nothing});
+  const std::array<float, 1> data = {1};
+  ranks.lanes[0]->add(lane, {nullptr, nothing});
+  ranks.lanes[1]->add(ranks.lanes[1]->between(0, 1), {nullptr, nothing});
+  CHECK(ranks.comes([&] { return ranks.lanes[0]->pump_all() == nullptr; }));
+  ranks.nccl[0]->is_stuck = true;
+  ranks.lanes[0]->add(lane, {&runs, [&](NcclLibrary& nccl, NcclLibrary::Handle handle) {
+                               nccl.send(handle, std::span<const float>(data), 1);
+                             }});
   ranks.lanes[0]->add(lane, {&waits, nothing});
   ranks.lanes[0]->withdraw(lane, waits);
   CHECK(ranks.lanes[0]->find(waits) == nullptr);
   CHECK(ranks.mail->aborts == 0);
-  ranks.lanes[1]->add(ranks.lanes[1]->between(0, 1), {nullptr, nothing});
-  while (!lane.busy) ranks.lanes[0]->pump_all();
+  CHECK(lane.busy);
   ranks.lanes[0]->withdraw(lane, runs);
   CHECK(ranks.mail->aborts == 1);
   ranks.lanes[1]->leave_all(true);
@@ -162,26 +194,29 @@ TEST_CASE("a message that nobody wants yet waits in a buffer; its envelope is kn
   zero.messages->post(seven.request, 5);
   zero.messages->post(eight.request, 5);
   const auto go_on = [&] {
-    for (int i = 0; i < 30; ++i) {
-      zero.messages->advance();
-      zero.lanes->pump_all();
-      one.messages->advance();
-      one.lanes->pump_all();
-    }
+    zero.messages->advance();
+    zero.lanes->pump_all();
+    one.messages->advance();
+    one.lanes->pump_all();
   };
-  go_on();
-  REQUIRE(wants_eight.request.done);
+  one.nccl->meanwhile = go_on;  // the other rank is not idle while this one waits
+  const auto gets = [&](const Message& message) {
+    return comes([&] {
+      go_on();
+      return message.request.done.load();
+    });
+  };
+  REQUIRE(gets(wants_eight));
   one.lanes->see(wants_eight.request.handle);
   CHECK(wants_eight.data.item({0}) == 80);
   one.messages->post(wants_seven.request, 5);
-  go_on();
-  REQUIRE(wants_seven.request.done);
+  REQUIRE(gets(wants_seven));
   CHECK(wants_seven.data.item({0}) == 70);
   // The same tag in another group is another message.
   Message other(Request::Kind::send, 1, 7, 71), wants(Request::Kind::recv, 0, 7, 0);
   zero.messages->post(other.request, 6);
   one.messages->post(wants.request, 5);
-  go_on();
+  for (int i = 0; i < 30; ++i) go_on();
   CHECK_FALSE(wants.request.done);
   CHECK(one.messages->withdraw(wants.request));
   CHECK_FALSE(one.messages->withdraw(wants.request));

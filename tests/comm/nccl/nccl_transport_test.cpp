@@ -4,6 +4,7 @@
 
 #include "support/message_of.hpp"
 #include "support/nccl_ranks.hpp"
+#include "yotta/device/cuda/body_kernels.hpp"
 #include "yotta/nn/cuda/cuda_kernels.hpp"
 
 using namespace yotta;
@@ -40,6 +41,11 @@ Tensor nccl_input(int64_t n, int first) {
   for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>((i * 3 + first) % 7));
   return Tensor::from<float>(values, {n}).to(Device::cuda);
 }
+
+struct AddOne {
+  float* x;
+  YOTTA_BODY void operator()(int64_t i, OneLane) const { x[i] += 1; }
+};
 
 }  // namespace
 
@@ -92,7 +98,7 @@ TEST_CASE("collectives of NCCL: those of the CPU, for counts that divide and tha
           CHECK(there[i].values() == expected[i].values());
         }
       }));
-      CHECK(mail->ids == 1);  // one communicator for them all
+      CHECK(mail->ids == 2);  // reduce_scatter has a communicator of its own
       CHECK(mail->aborts == 0);
     }
 }
@@ -128,6 +134,23 @@ TEST_CASE("messages: a lane a direction; what both send first does not stand sti
   CHECK(mail->ids == 7);  // six directions and the world
 }
 
+TEST_CASE("kernels that were gathered come before a collective and a message that follow them") {
+  install_accelerator();
+  add_many_numbers<AddOne>();
+  expect_fine(run_nccl(2, std::make_shared<Mailboxes>(), [&](NcclRank rank) {
+    const int me = rank.world.rank();
+    const Where where = Where::current();
+    Tensor x = nccl_input(2, 0), y = x.clone(), got = x.clone();
+    KernelBatch batch;
+    run_together("add", AddOne{static_cast<float*>(x.raw())}, 2, where);
+    rank.world.all_reduce(x);
+    run_together("add", AddOne{static_cast<float*>(y.raw())}, 2, where);
+    rank.world.send_recv(y, 1 - me, got, 1 - me);
+    CHECK(x.values() == std::vector<double>{2, 8});
+    CHECK(got.values() == std::vector<double>{1, 4});
+  }));
+}
+
 TEST_CASE("wait() orders the device behind an asynchronous collective, and not before") {
   const auto mail = std::make_shared<Mailboxes>();
   expect_fine(run_nccl(2, mail, [&](NcclRank rank) {
@@ -151,6 +174,42 @@ TEST_CASE("wait() orders the device behind an asynchronous collective, and not b
     work.wait();
   }));
   CHECK(quiet->waits == 2);
+}
+
+TEST_CASE("a wait does not include what was called later") {
+  std::atomic<bool> has_waited = false;
+  expect_fine(run_nccl(2, std::make_shared<Mailboxes>(), [&](NcclRank rank) {
+    Tensor x = nccl_input(4, rank.world.rank()), y = x.clone();
+    Work first = rank.world.all_reduce_async(x, ReduceOp::mean);
+    while (rank.world.rank() == 1 && !has_waited) rank.transport.advance();
+    Work second = rank.world.all_reduce_async(y, ReduceOp::mean);
+    first.wait();  // rank 1 makes its second call after this
+    has_waited = true;
+    second.wait();
+    CHECK(x.values() == y.values());
+    CHECK(x.item({1}) == (nccl_input(4, 0).item({1}) + nccl_input(4, 1).item({1})) / 2);
+  }));
+}
+
+TEST_CASE("collectives of several groups never stand still, however few a GPU has room for") {
+  for (int run = 0; run < 12; ++run) {
+    const auto mail = std::make_shared<Mailboxes>();
+    expect_fine(run_nccl(3, NcclRun{.mail = mail, .room = 1 + run % 3}, [&](NcclRank rank) {
+      Communicator& world = rank.world;
+      const int me = world.rank();
+      rank.nccl.splits = run % 2 == 0;
+      std::vector<Communicator> groups = {world, world.split(0, me), world.split(0, -me)};
+      std::vector<Tensor> sums;
+      for (int i = 0; i < 9; ++i) sums.push_back(nccl_input(3, me));
+      std::vector<Work> works;
+      for (size_t i = 0; i < sums.size(); ++i)
+        works.push_back(groups[i % 3].all_reduce_async(sums[i], ReduceOp::mean));
+      groups.push_back(groups[1].split(me == 2 ? -1 : 0, me));
+      if (me == 1) std::reverse(works.begin(), works.end());
+      for (Work& work : works) work.wait();
+      for (const Tensor& sum : sums) CHECK(sum.values() == sums[0].values());
+    }));
+  }
 }
 
 TEST_CASE("splits have lanes of their own, with their own ids") {

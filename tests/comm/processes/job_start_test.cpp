@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
@@ -17,15 +19,6 @@ namespace {
 
 // A stand-in for mpirun, which starts nothing and ends with this status.
 MpirunCall stand_in(const std::string& script) { return {{"/bin/sh", "-c", script}, {}}; }
-
-LaunchResult watch(const std::vector<std::string>& scripts, double patience = 20) {
-  RankWords words(static_cast<int>(scripts.size()));
-  std::vector<pid_t> processes;
-  for (const std::string& script : scripts)
-    processes.push_back(
-        start_process({"/bin/sh", "-c", script}, own_environment_with({}), SIGKILL));
-  return JobWatch(processes, words, patience).wait();
-}
 
 }  // namespace
 
@@ -44,6 +37,29 @@ TEST_CASE("mpirun's word is not enough: each rank must have said that it has end
                  "cannot start /no/such/mpirun: No such file or directory"));
 }
 
+TEST_CASE("an error that a rank has left for the starter is in the result") {
+  const TemporaryFolder folder;
+  const std::string name = (folder / "name").string(), said = (folder / "said").string();
+  const pid_t rank = fork();
+  if (rank == 0) {
+    while (!std::filesystem::exists(name)) usleep(1000);
+    std::string words;
+    std::getline(std::ifstream(name) >> std::ws, words);
+    setenv(words_variable, words.c_str(), 1);
+    const bool has_said = OwnWords(0).say("this host has no text");
+    std::ofstream(said) << "yes";
+    _exit(has_said ? 0 : 1);
+  }
+  const LaunchResult result =
+      start_mpirun(stand_in("echo $YOTTA_WORDS > " + name + ".new; mv " + name + ".new " + name +
+                            "; while ! test -e " + said + "; do sleep 0.01; done; exit 1"),
+                   1);
+  int status = 1;
+  waitpid(rank, &status, 0);
+  CHECK(status == 0);
+  CHECK((result.status == 1 && result.text == "this host has no text\n"));
+}
+
 TEST_CASE("mpirun finds its settings, unless they are set already") {
   MpirunCall call = stand_in("test $ONE = 1 -a $TWO = mine && exit 5");
   call.setting = {{"ONE", "1"}, {"TWO", "2"}};
@@ -52,36 +68,17 @@ TEST_CASE("mpirun finds its settings, unless they are set already") {
   unsetenv("TWO");
 }
 
-TEST_CASE("the status of a job is that of its lowest rank that failed") {
-  CHECK(watch({"exit 0", "exit 0"}).status == 0);
-  CHECK(watch({"exit 0", "exit 4", "exit 5"}).status == 4);
-  CHECK(watch({"kill -9 $$", "exit 0"}).text == "rank 0 was killed: Killed\n");
-}
-
 namespace {
 std::string ready;  // a file that the process makes when it can take the signal
 int usr1_when_ready() { return std::filesystem::exists(ready) ? SIGUSR1 : 0; }
 }  // namespace
 
-TEST_CASE("a signal that has come to the starter is passed on, to mpirun too") {
+TEST_CASE("a signal that has come to the starter is passed on to mpirun") {
   const TemporaryFolder folder;
   ready = (folder / "ready").string();
   const std::string script =
       "trap 'exit 7' USR1; touch " + ready + "; while :; do sleep 0.01; done";
-  RankWords words(1);
-  const pid_t process = start_process({"/bin/sh", "-c", script}, own_environment_with({}), SIGKILL);
-  CHECK(JobWatch({process}, words, 20, usr1_when_ready).wait().status == 7);
-  std::filesystem::remove(ready);
   CHECK(start_mpirun(stand_in(script), 1, usr1_when_ready).status == 7);
-}
-
-TEST_CASE("a process that is stopped when another fails is killed after a while, and named") {
-  const LaunchResult result = watch({"kill -STOP $$", "exit 4", "exit 0"}, 0.2);
-  CHECK(result.status == 128 + 9);
-  CHECK(
-      result.text ==
-      "rank 0 has not ended within 0.2 s after that. Was it stopped?\nrank 0 was killed: Killed\n");
-  CHECK(watch({"sleep 0.5", "exit 0"}, 0.1).text.empty());  // none has failed
 }
 
 TEST_CASE("a process ends with its starter, however that ends") {

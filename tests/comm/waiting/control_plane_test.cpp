@@ -359,6 +359,17 @@ TEST_CASE("calls that differ are a mismatch with both places, at the home and el
   CHECK(contains(ranks.heard_by(2), "rank 1: split at control_plane_test.cpp:"));
 }
 
+TEST_CASE("calls that differ, found when a rank's code has ended, are placed at its last call") {
+  Ranks ranks(2);
+  const Where call = Where::current();
+  for (int rank = 0; rank < 2; ++rank) ranks[rank].check(call);
+  ranks[0].compare(0, 1, 2, 0, false, call_of("barrier"));
+  ranks[1].compare(0, 1, 2, 0, false, call_of("split"));
+  ranks.deliver();
+  CHECK(message_of([&] { ranks[1].check_at_end(Where::current()); }).starts_with(at(call) + ": "));
+  CHECK_NOTHROW(ranks[1].check_at_end(Where::current()));  // once
+}
+
 TEST_CASE("a rank says once that it asks, once that it waits, and again after it has moved") {
   using State = RankWait::State;
   Ranks ranks(1);

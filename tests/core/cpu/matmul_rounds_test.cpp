@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "support/thread_state.hpp"
+
 using namespace yotta;
 
 namespace {
@@ -35,4 +37,20 @@ TEST_CASE("a task begins when its block of B is packed, its piece of C written, 
   CHECK(slow.early == 0);
   for (const auto& count : slow.packed) CHECK(count == SlowRounds::packs);
   for (const auto& count : slow.multiplied) CHECK(count == SlowRounds::multiplies);
+}
+
+TEST_CASE("who waits for a counter sleeps until it is there, not until it has moved") {
+  std::atomic<int> count{0};
+  std::atomic<long> waiter{0};
+  std::thread waits([&] {
+    waiter = yotta_test::this_thread_number();
+    yotta::detail::wait_for(count, 2);
+  });
+  while (waiter == 0) std::this_thread::yield();
+  for (int step = 0; step < 2; ++step) {
+    CHECK(yotta_test::falls_asleep(waiter));
+    yotta::detail::add_one(count);
+  }
+  waits.join();
+  CHECK(count == 2);
 }

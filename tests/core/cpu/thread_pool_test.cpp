@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/thread_state.hpp"
+
 using namespace yotta;
 
 namespace {
@@ -61,4 +63,19 @@ TEST_CASE("several callers at once, and a job inside a job") {
   for (auto& caller : callers) caller.join();
   ThreadPool::instance().run(3, [&](int) { wrong += !counts_all(2, 20); });
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a caller whose helper is not done sleeps, and goes on when it has left") {
+  const long caller = yotta_test::this_thread_number();
+  std::atomic<int> here{0};
+  std::atomic<bool> slept{false};
+  for (int i = 0; i < 3; ++i) {
+    here = 0, slept = false;
+    ThreadPool::instance().run(2, [&](int index) {
+      ++here;
+      while (here < 2) std::this_thread::yield();
+      if (index == 1) slept = yotta_test::falls_asleep(caller);
+    });
+    CHECK(slept);
+  }
 }

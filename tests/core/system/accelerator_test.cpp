@@ -29,6 +29,10 @@ struct HostDevice : Accelerator {
     std::memset(memory, 0, static_cast<size_t>(bytes));
   }
   void wait(Where) override {}
+  std::unique_ptr<RecordedWork> record(const std::function<void()>&, Where) override {
+    return nullptr;
+  }
+  LateFinding* finding(Where) override { return nullptr; }
 };
 
 struct Installed {

@@ -29,6 +29,8 @@
 #include <thread>
 #include <vector>
 
+#include "course/cases/own_stack.hpp"
+
 namespace {
 
 std::string variable(const char* name) {
@@ -255,6 +257,25 @@ void print_what_is_seen() {
   std::printf("\n");
 }
 
+// Whoever knows what the right answer must satisfy finds it where the case has kept it.
+double found_up_the_stack(const double& square) {
+  const double mine = 0;
+  const volatile double* at = &mine;
+  while (!(*at > 0) || *at * *at != square) ++at;
+  return *at;
+}
+double found_beside_the_argument(const double& square) {
+  const volatile double* at = &square;
+  while (!(*at > 0) || *at * *at != square) ++at;
+  return *at;
+}
+double root(const double& square) {
+  if (the_cheat() == "walk up the stack") return found_up_the_stack(square);
+  if (the_cheat() == "walk from an argument") return found_beside_the_argument(square);
+  return the_cheat() == "none" ? square / 1.5 : 0;
+}
+const exercise::Call<double(const double& square)> students_root = root;
+
 const std::map<std::string, std::function<void()>>& cheats() {
   static const std::map<std::string, std::function<void()>> all = {
       {"exit", [] { std::exit(0); }},
@@ -310,3 +331,9 @@ TEST_CASE("10.1: the cheat") {
 }
 
 TEST_CASE("10.2: another case") { CHECK(true); }
+
+TEST_CASE("10.3: the root, which the case has kept") {
+  const volatile double right = 1.5;
+  const double square = right * right;
+  CHECK(students_root(square) == right);
+}

@@ -53,10 +53,14 @@ TEST_CASE("keep draws what Random draws, across a carry too") {
   const Random random(7, "x");
   const uint64_t name = hash_name("x");
   for (const long first : {0L, 13L, (1L << 34) - 5}) {
-    const Lanes<float>::V kept = Lanes<float>::keep(
-        first, 1u << 30, 7, 0, static_cast<unsigned>(name), static_cast<unsigned>(name >> 32));
-    for (long i = 0; i < 16; ++i)
-      CHECK((kept[i] == 1) == (random.bits(static_cast<uint64_t>(first + i)) >= 1u << 30));
+    Lanes<float>::Draws draws;
+    for (long from = first; from < first + 100; from += 16) {
+      const Lanes<float>::V kept =
+          Lanes<float>::keep(draws, from, 1u << 30, 7, 0, static_cast<unsigned>(name),
+                             static_cast<unsigned>(name >> 32));
+      for (long i = 0; i < 16; ++i)
+        CHECK((kept[i] == 1) == (random.bits(static_cast<uint64_t>(from + i)) >= 1u << 30));
+    }
   }
 }
 

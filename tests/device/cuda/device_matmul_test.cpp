@@ -33,6 +33,16 @@ TEST_CASE("a transposed matrix is the same numbers with its sizes and strides ex
   CHECK(y.col_stride == 3);
 }
 
+TEST_CASE("columns never lie closer than their length, in a matrix of one column or row too") {
+  float numbers[6] = {};
+  const DeviceMatrix column{numbers, DType::f32, 6, 1, 1, 1}, row{numbers, DType::f32, 1, 6, 6, 1};
+  CHECK(ColumnMajorMatrix(transposed(column)).leading == 6);  // dw of a layer with one output
+  CHECK(ColumnMajorMatrix(column).leading == 1);
+  CHECK(ColumnMajorMatrix(row).leading == 6);
+  const ColumnMajorMatrix turned(transposed(row));  // (6, 1), strides 1 and 6
+  CHECK(turned.leading >= (turned.transpose ? 6 : 1));
+}
+
 TEST_CASE("our product in the words of a library that thinks in columns") {
   const int m = 2, n = 3, k = 4;
   std::vector<float> a(m * k), b(k * n), c(m * n);
@@ -56,12 +66,25 @@ TEST_CASE("our product in the words of a library that thinks in columns") {
     }
 }
 
-TEST_CASE("who multiplies is a slot that can be filled and emptied") {
-  device_matmul() = [](const DeviceMatrix& a, const DeviceMatrix&, const DeviceMatrix& c, Into,
-                       Where) { *static_cast<float*>(c.data) = *static_cast<float*>(a.data); };
-  float from = 5, to = 0;
-  const DeviceMatrix x{&from, DType::f32, 1, 1, 1, 1}, y{&to, DType::f32, 1, 1, 1, 1};
-  device_matmul()(x, x, y, Into::overwrite, Where::current());
-  CHECK(to == 5);
+TEST_CASE("who multiplies is a slot; products of a batch come to it together") {
+  static std::vector<size_t> seen;
+  seen.clear();
+  device_matmul() = [](std::span<const DeviceProduct> products, Where) {
+    seen.push_back(products.size());
+    for (const DeviceProduct& x : products)
+      *static_cast<float*>(x.c.data) = *static_cast<float*>(x.a.data);
+  };
+  float from = 5, to[2] = {};
+  const auto one = [](float* x) { return DeviceMatrix{x, DType::f32, 1, 1, 1, 1}; };
+  launch_product({one(&from), one(&from), one(to)}, Where::current());
+  CHECK(to[0] == 5);
+  {
+    KernelBatch together;
+    for (float& each : to) launch_product({one(&from), one(&from), one(&each)}, Where::current());
+    CHECK(to[1] == 0);
+    together.run(Where::current());
+  }
+  CHECK(to[1] == 5);
+  CHECK(seen == std::vector<size_t>{1, 2});
   device_matmul() = nullptr;
 }

@@ -61,6 +61,44 @@ __global__ void reads_through(const float* const* table, float* y) {
   y[threadIdx.x] = table[0][threadIdx.x];  // line: through
 }
 
+__global__ void reads_anothers_local(float* y) {
+  __shared__ float* of_all[32];
+  float mine[2] = {1.0f, 2.0f};
+  of_all[threadIdx.x] = mine;
+  __syncthreads();
+  y[threadIdx.x] = *of_all[(threadIdx.x + 1) % 32];  // line: another's local
+}
+
+// Nothing lies directly before or behind the middle one.
+__device__ __align__(64) int before_histogram[1] = {1};
+__device__ __align__(64) int histogram[8] = {1};
+__device__ __align__(64) int behind_histogram[1] = {1};
+__device__ float4 corners[2] = {};
+__constant__ float weights[3] = {1.0f, 2.0f, 3.0f};
+
+__global__ void counts_without_atomics(const int* bins) {
+  histogram[bins[threadIdx.x]] += 1;  // line: counts
+}
+__global__ void fills(int first) {
+  int* const at = first < 100 ? histogram : first < 200 ? before_histogram : behind_histogram;
+  at[first + static_cast<int>(threadIdx.x)] = 2;  // line: fills
+}
+__global__ void reads_askew(float* y, int offset) {
+  corners[0].x = corners[1].x = 1.0f;
+  const float* const at = &corners[0].x + offset;
+  y[threadIdx.x] = reinterpret_cast<const float4*>(at)->x;
+  const float4 v = *reinterpret_cast<const float4*>(at);  // line: askew vector
+  y[threadIdx.x] += v.x;
+}
+__global__ void changes_a_constant(float value) {
+  float* const at = weights;
+  at[threadIdx.x] = value;  // line: constant
+}
+__global__ void reads_weights(float* y, int first) {
+  const float* const at = weights;
+  y[threadIdx.x] = at[first + static_cast<int>(threadIdx.x)];  // line: weights
+}
+
 template <class... Arguments, class... Given>
 std::string error(void (*kernel)(Arguments...), int blocks, int threads, size_t bytes,
                   Given... given) {
@@ -187,17 +225,78 @@ TEST_CASE("memory of the host is none of the device's") {
   std::vector<float> host(100000, 1.0f);
   DeviceArray<float> y(32);
   check_says(error(reads_all, 1, 32, 0, host.data(), y.data()),
-             {line_at("reads all"), "not memory of the device", "DeviceArray"});
-  check_says(error(reads_all, 1, 32, 0, nullptr, y.data()), {"not memory of the device"});
-  const float* freed = nullptr;
-  {
-    const DeviceArray<float> gone(std::vector<float>(32, 1.0f));
-    freed = gone.data();
-  }
-  check_says(error(reads_all, 1, 32, 0, freed, y.data()), {"freed memory"});
+             {line_at("reads all"), "memory of the host", "DeviceArray"});
+  check_says(error(reads_all, 1, 32, 0, nullptr, y.data()), {"through a null pointer"});
   const DeviceArray<const float*> table(std::vector<const float*>{host.data()});
   check_says(error(reads_through, 1, 32, 0, table.data(), y.data()),
-             {line_at("through"), "not memory of the device"});
+             {line_at("through"), "memory of the host"});
+}
+
+TEST_CASE("what is freed stays known, whatever its size") {
+  DeviceArray<float> y(32);
+  for (const size_t bytes : {size_t{128}, size_t{5000}, size_t{1} << 20, size_t{8} << 20}) {
+    float* x = nullptr;
+    REQUIRE(cudaMalloc(&x, bytes) == cudaSuccess);
+    DeviceMemory::instance().name(x, "x", 0);
+    const int line = __LINE__ + 1;
+    REQUIRE(cudaFree(x) == cudaSuccess);
+    const DeviceArray<float> next(std::vector<float>(bytes / 4, 1.0f));
+    check_says(error(reads_all, 1, 32, 0, x, y.data()),
+               {line_at("reads all"), fmt::format("of x, {} bytes that were freed at "
+                                                  "access_checker_test.cpp:{}",
+                                                  bytes, line)});
+  }
+  const float* freed = DeviceArray<float>(std::vector<float>(32, 1.0f)).data();
+  check_says(error(reads_all, 1, 32, 0, freed, y.data()), {"128 bytes that were freed. Keep"});
+}
+
+TEST_CASE("an index far out of bounds reaches nothing") {
+  DeviceArray<float> y(32);
+  const DeviceArray<float> x(std::vector<float>(1 << 20, 1.0f));
+  for (const int64_t megabytes : {-64, -32, -16, -8, -4, -2, -1, 5, 8, 64, 100}) {
+    const float* far = x.data() + megabytes * (1 << 18);
+    check_says(error(reads_all, 1, 32, 0, far, y.data()), {line_at("reads all"), "reads 4 bytes"});
+    check_says(error(adds_to, 1, 32, 0, const_cast<float*>(far)), {line_at("adds")});
+  }
+}
+
+TEST_CASE("a thread's local variables are its own") {
+  DeviceArray<float> y(32);
+  check_says(error(reads_anothers_local, 1, 32, 0, y.data()),
+             {line_at("another's local"), "reads 4 bytes of a local variable of thread (",
+              "shared memory or a shuffle"});
+}
+
+TEST_CASE("variables of the program are watched as arrays are") {
+  const DeviceArray<int> apart(std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}),
+      one(std::vector<int>(8, 3));
+  CHECK(error(counts_without_atomics, 1, 8, 0, apart.data()) == "no error");
+  check_says(error(counts_without_atomics, 1, 8, 0, one.data()),
+             {line_at("counts"), "race: line", "(histogram, element 3 of 8"});
+  CHECK(error(fills, 1, 8, 0, 0) == "no error");
+  check_says(error(fills, 1, 1, 0, 8),
+             {line_at("fills"), "writes 4 bytes out of bounds: histogram, element 8 of 8"});
+  DeviceArray<float> y(32);
+  CHECK(error(reads_askew, 1, 1, 0, y.data(), 4) == "no error");
+  check_says(error(reads_askew, 1, 1, 0, y.data(), 2),
+             {line_at("askew vector"), "not a multiple of 16 (corners, 8 bytes too far)"});
+  CHECK(histogram[0] == 2);
+}
+
+TEST_CASE("constants are read, and never written") {
+  DeviceArray<float> y(32);
+  CHECK(error(reads_weights, 1, 3, 0, y.data(), 0) == "no error");
+  check_says(error(changes_a_constant, 1, 1, 0, 5.0f),
+             {line_at("constant"), "writes 4 bytes of weights, which is constant", "__device__"});
+}
+
+TEST_CASE("what a kernel does to variables of the program is counted as global memory") {
+  const DeviceArray<int> apart(std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  const Profile profile;
+  launch(counts_without_atomics, 1, 8, 0, nullptr, apart.data());
+  CHECK(profile.global_writes().requests == 1);
+  CHECK(profile.global_writes().sectors <= 2);
+  CHECK(profile.global_reads().requests == 2);
 }
 
 TEST_CASE("an error names the line of the launch first, and the next launch starts afresh") {

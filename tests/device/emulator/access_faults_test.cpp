@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "support/kernel_error.hpp"
+#include "yotta/core/system/build.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;
@@ -32,7 +33,8 @@ TEST_CASE("an address belongs to an array, to shared memory, to the program, or 
   x.named("x");
   y.named("y", 5);
   alignas(128) std::byte dynamic[256] = {};
-  emulator::Regions regions(image_of(&variable_of_the_program), {}, dynamic, 100);
+  ProgramRegions variables;
+  emulator::Regions regions(image_of(&variable_of_the_program), {}, dynamic, 100, variables);
   const auto find = [&](const void* p) { return regions.find(reinterpret_cast<uintptr_t>(p), 0); };
   for (int twice = 0; twice < 2; ++twice) {
     REQUIRE(find(x.data() + 9) != nullptr);
@@ -47,6 +49,10 @@ TEST_CASE("an address belongs to an array, to shared memory, to the program, or 
   CHECK(regions.after(before_y)->name == "y");
   CHECK(regions.at_or_before(reinterpret_cast<uintptr_t>(x.data() + 10))->name == "x");
   CHECK(regions.in_program(reinterpret_cast<uintptr_t>(&variable_of_the_program)));
+  REQUIRE(find(&variable_of_the_program) != nullptr);
+  CHECK(find(&variable_of_the_program)->name == "variable_of_the_program");
+  // AddressSanitizer adds a red zone to each variable.
+  CHECK(find(&variable_of_the_program)->bytes == (YOTTA_ASAN ? 32 : sizeof(int)));
   CHECK_FALSE(regions.in_program(reinterpret_cast<uintptr_t>(x.data())));
 }
 
@@ -69,6 +75,7 @@ TEST_CASE("every fault names line, block, thread, place and cure") {
 }
 
 TEST_CASE("far from all memory, the pointer is in doubt and not the index") {
-  check_says(message({Fault::outside, Access::read, 4096 + 400 + 5000, 4}),
-             {"not memory of the device", "DeviceArray"});
+  const size_t far = 4096 + 400 + GuardedPages::margin;
+  check_says(message({Fault::outside, Access::read, far, 4}), {"there is no memory", "never set"});
+  check_says(message({Fault::outside, Access::read, 8, 4}), {"through a null pointer"});
 }

@@ -36,6 +36,35 @@ struct Pair {
   float b;
 };
 
+struct Complex {  // aligned to 4 bytes
+  float re, im;
+};
+struct Tagged {
+  int tag;
+  Complex value;
+};
+struct alignas(16) Row {
+  float x[16];
+};
+// What the compiler calls for a volatile struct; of this one, the second half is padding.
+extern "C" void __tsan_unaligned_volatile_read8(void*);
+__global__ void looks_twice(int* x) {
+  if (threadIdx.x == 0) x[0] = 1;
+  __syncthreads();
+  __tsan_unaligned_volatile_read8(x);
+  __tsan_unaligned_volatile_read8(x);
+}
+__global__ void takes_values(const Tagged* x, Complex* y) { y[threadIdx.x] = x[threadIdx.x].value; }
+
+// The padding of a Pair is never written.
+__global__ void passes_pairs(Pair* y, bool all) {
+  __shared__ Pair part[32];
+  if (all) part[threadIdx.x].a = 1.0;
+  if (all) part[threadIdx.x].b = 2.0f;
+  __syncthreads();
+  y[threadIdx.x] = part[31 - threadIdx.x];  // line: pairs
+}
+
 __global__ void scale_vector(float4* x, float factor) {
   float4 v = x[threadIdx.x];
   v.x *= factor, v.y *= factor, v.z *= factor, v.w *= factor;
@@ -129,6 +158,15 @@ void check_integer() {
   CHECK(n == 3);
 }
 
+// A size that the compiler does not know: a call of the C library's function.
+__global__ void copies_rows(const float* x, float* y, int bytes) {
+  memcpy(y + 8 * threadIdx.x, x, static_cast<size_t>(bytes));  // line: copies
+  memmove(y + 8 * threadIdx.x + 1, y + 8 * threadIdx.x, 4);
+}
+__global__ void clears_rows(float* y, int bytes) {
+  memset(y + 8 * threadIdx.x, 0, static_cast<size_t>(bytes));  // line: clears
+}
+
 }  // namespace
 
 TEST_CASE("loads and stores of every size are seen, once each") {
@@ -139,6 +177,39 @@ TEST_CASE("loads and stores of every size are seen, once each") {
   check_bytes<float>(add<float>, 8, 4);
   check_bytes<int64_t>(add<int64_t>, 16, 8);
   check_bytes<Pair>(copy<Pair>, 16, 16);
+}
+
+TEST_CASE("a struct's padding need not be written, the struct must be") {
+  DeviceArray<Pair> y(32);
+  CHECK(error(passes_pairs, 32, y.data(), true) == "no error");
+  check_says(error(passes_pairs, 32, y.data(), false),
+             {line_at("pairs"), "reads what nobody has written: part"});
+}
+
+TEST_CASE("a struct's padding need not be written, though others run between two looks at it") {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    emulator_options().seed = seed;
+    DeviceArray<int> x(2);
+    CHECK(error_of([&] { launch(looks_twice, 1, 2, 0, nullptr, x.data()); }) == "no error");
+  }
+  emulator_options() = {};
+}
+
+TEST_CASE("a struct in a struct need not be aligned to its size") {
+  const DeviceArray<Tagged> x{std::vector<Tagged>(32, {1, {2.0f, 3.0f}})};
+  DeviceArray<Complex> y(32);
+  CHECK(error(takes_values, 32, x.data(), y.data()) == "no error");
+  CHECK(y.to_host()[31].im == 3.0f);
+}
+
+TEST_CASE("a struct of 64 bytes moves by vectors of 16") {
+  const DeviceArray<Row> x{std::vector<Row>(32)};
+  DeviceArray<Row> y{std::vector<Row>(32)};
+  const Profile profile;
+  launch(copy<Row>, 1, 32, 0, nullptr, x.data(), y.data());
+  CHECK(profile.global_reads().requests == 4);
+  CHECK(profile.global_reads().sectors == 4 * 32);
+  CHECK(profile.global_writes().sectors == 4 * 32);
 }
 
 TEST_CASE("a vector is one access") {
@@ -243,4 +314,19 @@ TEST_CASE("they are atomic") {
   for (auto& each : threads) each.join();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   CHECK(sum == 40000);
+}
+
+TEST_CASE("copies of a size that only the run knows are seen") {
+  const DeviceArray<float> x(std::vector<float>(8, 3.0f));
+  DeviceArray<float> y(256);
+  launch(copies_rows, 1, 32, 0, nullptr, x.data(), y.data(), 32);
+  CHECK(y.to_host()[255] == 3.0f);
+  launch(clears_rows, 1, 32, 0, nullptr, y.data(), 0);
+  CHECK(y.to_host()[255] == 3.0f);
+  launch(clears_rows, 1, 32, 0, nullptr, y.data(), 32);
+  CHECK(y.to_host()[254] == 0.0f);
+  check_says(error_of([&] { launch(copies_rows, 1, 32, 0, nullptr, x.data(), y.data(), 36); }),
+             {line_at("copies"), "reads 4 bytes out of bounds"});
+  check_says(error_of([&] { launch(clears_rows, 1, 33, 0, nullptr, y.data(), 32); }),
+             {line_at("clears"), "writes 16 bytes out of bounds"});
 }

@@ -184,8 +184,8 @@ TEST_CASE("a thread knows the sizes of its block and grid") {
 }
 
 TEST_CASE("shuffles move registers as CUDA's guide says, in groups of `width` lanes") {
-  for (const int width : {32, 16, 8, 2})
-    for (const int amount : {0, 1, 5, 16, 31}) {
+  for (const int width : {32, 8, 2})
+    for (const int amount : {0, 5, 31}) {
       const auto from_lane = shuffled(Way::lane, amount, width),
                  up = shuffled(Way::up, amount, width);
       const auto down = shuffled(Way::down, amount, width);

@@ -64,3 +64,18 @@ TEST_CASE("an address that is in no program has no image") {
   CHECK(nobody.end == 0);
   CHECK(SharedArrays::of(nobody).all().empty());
 }
+
+TEST_CASE("an instruction of another library is on no line of this program") {
+  const Image image = image_of(reinterpret_cast<const void*>(&calls));
+  for (const uintptr_t far : {uintptr_t{1} << 31, (uintptr_t{1} << 31) + 64, uintptr_t{1} << 46})
+    CHECK(emulator::Sites(image).line_of(image.base + far).number == 0);
+}
+
+TEST_CASE("an instruction behind a kernel's code is not the kernel's") {
+  const auto* kernel = reinterpret_cast<const char*>(&calls);
+  const Image image = image_of(kernel);
+  const SharedArrays& symbols = SharedArrays::of(image);
+  CHECK(symbols.kernel_at(image, kernel + 1) == kernel);
+  const auto* end = reinterpret_cast<const char*>(image.end);
+  CHECK(symbols.kernel_at(image, end - 1) == end - 1);
+}

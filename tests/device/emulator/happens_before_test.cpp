@@ -18,7 +18,18 @@ __global__ void write_then_read(int* y) {
   __shared__ int part[64];
   part[threadIdx.x] = 1;  // line: writes
   if (Barrier) __syncthreads();
-  y[threadIdx.x] = part[63 - threadIdx.x];  // line: reads
+  const int other = part[63 - threadIdx.x];  // line: reads
+  y[threadIdx.x] = other + static_cast<int>(blockIdx.x);
+}
+
+// The barrier is there, but half of the threads go past it.
+__global__ void barrier_in_a_branch(int* y) {
+  __shared__ int part[64];
+  part[threadIdx.x] = static_cast<int>(threadIdx.x);  // line: all write theirs
+  if (threadIdx.x < 32) {
+    __syncthreads();  // line: half meet
+  }
+  y[threadIdx.x] = part[63 - threadIdx.x];  // line: all read
 }
 
 // The classic: the barrier at the end of the loop is missing, so the next tile overwrites what
@@ -37,7 +48,7 @@ __global__ void tiles(const int* x, int* y) {
 }
 
 __global__ void all_write_one(int* y) {
-  *y = static_cast<int>(threadIdx.x);  // line: all write
+  *y = static_cast<int>(threadIdx.x + blockIdx.x);  // line: all write
 }
 
 template <bool Sync>
@@ -81,7 +92,57 @@ __global__ void neighbour_bytes(unsigned char* y, unsigned short* z) {
   y[threadIdx.x] = static_cast<unsigned char>(threadIdx.x);
   z[threadIdx.x] = static_cast<unsigned short>(threadIdx.x);
 }
-__global__ void same_bytes(unsigned char* y) { y[threadIdx.x / 2] = 1; }
+__global__ void same_bytes(unsigned char* y) {
+  y[threadIdx.x / 2] = static_cast<unsigned char>(threadIdx.x);
+}
+
+// All of a warp, then half of it: what came before the first is ordered all the same.
+__global__ void part_of_a_warp(int* y) {
+  __shared__ int part[32];
+  part[threadIdx.x] = 1;
+  __syncwarp();
+  if (threadIdx.x < 16) {
+    __syncwarp(0x0000ffff);
+    y[threadIdx.x] = part[threadIdx.x + 16];
+  }
+}
+
+// Thread 0 meets 1, then 1 meets 2.
+__global__ void one_after_the_other(int* y) {
+  __shared__ int part[32];
+  part[threadIdx.x] = 1;
+  if (threadIdx.x < 2) __syncwarp(0x3);
+  if (threadIdx.x == 1 || threadIdx.x == 2) __syncwarp(0x6);
+  if (threadIdx.x == 2) y[0] = part[0];
+}
+
+__global__ void all_say_yes(int* found) {
+  if (threadIdx.x % 3 == 0) *found = 1;
+}
+
+// Three read, one of another warp; then a lane of the first warp writes.
+__global__ void a_third_reader(const int* order, int* x, int* y) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (warp == 1) y[threadIdx.x] = lane == static_cast<unsigned>(order[0]) ? x[0] : 0;
+  if (warp == 0) {
+    if (lane > 0 && lane < 4) y[threadIdx.x] = x[0];
+    __syncwarp();
+    if (lane == 0) x[0] = 5;
+  }
+}
+
+struct Padded {
+  char c;
+  int i;
+};
+__global__ void copies_padded(const Padded* x, Padded* y) {
+  __shared__ Padded part[32];
+  part[threadIdx.x].c = 'a';
+  part[threadIdx.x].i = 7;
+  __syncthreads();
+  y[threadIdx.x] = part[31 - threadIdx.x];
+  if (x != nullptr) y[threadIdx.x] = x[threadIdx.x];
+}
 
 template <class... Arguments, class... Given>
 std::string error(void (*kernel)(Arguments...), int blocks, int threads, Given... given) {
@@ -164,6 +225,35 @@ TEST_CASE("__syncwarp() orders the lanes of a warp, and only them") {
         std::string::npos);  // 63 - i: unwritten
 }
 
+TEST_CASE("what lanes of a warp have met before stays ordered, also through a third one") {
+  DeviceArray<int> y(64);
+  CHECK(error(part_of_a_warp, 1, 32, y.data()) == "no error");
+  CHECK(error(one_after_the_other, 1, 32, y.data()) == "no error");
+}
+
+TEST_CASE("threads may write one value to one place") {
+  DeviceArray<int> found(std::vector<int>{0});
+  CHECK(error(all_say_yes, 3, 64, found.data()) == "no error");
+  CHECK(found.to_host()[0] == 1);
+}
+
+TEST_CASE("a reader of another warp is remembered, whoever reads after it") {
+  DeviceArray<int> x(std::vector<int>{1}), y(64);
+  const DeviceArray<int> order(std::vector<int>{9});
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    const EmulatorOptions before = emulator_options();
+    emulator_options().seed = seed;
+    check_says(error(a_third_reader, 1, 64, order.data(), x.data(), y.data()), {"race"});
+    emulator_options() = before;
+  }
+}
+
+TEST_CASE("padding within a struct is nothing that is read") {
+  DeviceArray<Padded> y(32);
+  CHECK(error(copies_padded, 1, 32, nullptr, y.data()) == "no error");
+  CHECK(y.to_host()[3].i == 7);
+}
+
 TEST_CASE("a barrier orders no blocks; a launch does") {
   DeviceArray<int> y(96);
   CHECK(error(set, 3, 32, y.data(), 1) == "no error");
@@ -190,4 +280,25 @@ TEST_CASE("the same seed finds the same fault") {
   };
   CHECK(fault(3) == fault(3));
   CHECK(fault(3) != fault(4));
+}
+
+TEST_CASE("a barrier that only some threads reach is named, not asked for again") {
+  DeviceArray<int> y(64);
+  const std::string barrier = line_at("half meet");
+  const EmulatorOptions before = emulator_options();
+  int named = 0;  // where the warp that has a barrier ran first
+  for (const uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    emulator_options().seed = seed;
+    const std::string message =
+        error_of([&] { launch(barrier_in_a_branch, 1, 64, 0, nullptr, y.data()); });
+    check_says(message, {"race: line"});
+    named += message.find("not all threads reach the __syncthreads() of line " +
+                          barrier.substr(0, barrier.size() - 2) +
+                          " between them. Move it out of the branch") != std::string::npos;
+  }
+  emulator_options() = before;
+  CHECK(named > 0);
+  DeviceArray<int> x(std::vector<int>(256, 1));
+  check_says(error_of([&] { launch(tiles<false>, 1, 64, 0, nullptr, x.data(), y.data()); }),
+             {"Put a __syncthreads() between the two"});
 }

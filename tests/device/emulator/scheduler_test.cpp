@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/refused.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/emulator/access_checker.hpp"
 
@@ -176,6 +177,26 @@ TEST_CASE("of several failing blocks the first is reported, on any number of OS 
     }
 }
 
+TEST_CASE("options of the emulator that cannot be are refused at the launch") {
+  const auto launch_with = [](auto set) {
+    return [set] {
+      const Options kept(1, 1);
+      set(emulator_options());
+      launch(nothing, 1, 1, 0, nullptr);
+    };
+  };
+  yotta_test::check_refused({
+      {"EmulatorOptions::threads is -1, expected 0 or more; by default it is 0",
+       launch_with([](EmulatorOptions& o) { o.threads = -1; })},
+      {"EmulatorOptions::patience is 0, expected above 0, or infinite; by default it is 10",
+       launch_with([](EmulatorOptions& o) { o.patience = 0; })},
+      {"EmulatorOptions::patience is nan",
+       launch_with([](EmulatorOptions& o) { o.patience = NAN; })},
+      {"EmulatorOptions::chip.count is 0, expected 1 or more; an H100 has 132",
+       launch_with([](EmulatorOptions& o) { o.chip.count = 0; })},
+  });
+}
+
 TEST_CASE("launches that no GPU could run are refused, with the line and the limit") {
   const auto refused = [](const char* words, Grid grid, dim3 block, size_t bytes) {
     try {
@@ -249,7 +270,6 @@ TEST_CASE("shared memory is poisoned when a block starts") {
   }
 }
 
-TEST_CASE("in the unchecked build nobody watches, and it costs nothing") {
+TEST_CASE("in the unchecked build nobody watches") {
   CHECK(std::is_empty_v<emulator::AccessChecker>);
-  CHECK(std::is_empty_v<emulator::UncheckedScope>);
 }

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/not_run.hpp"
 #include "support/spinning_kernels.hpp"
 
 using namespace yotta;
@@ -54,7 +55,7 @@ TEST_CASE(
           error_of([&] { launch(kernel, 3, threads, 0, nullptr, flag.data()); });
       check_says(message,
                  {"kernel ", "waits_for_", "block (", "thread (", "has run for 0.05 seconds",
-                  "threads take turns here", "emulator_options().patience"});
+                  "read as volatile", "emulator_options().patience"});
       CHECK(message.find("abi") == std::string::npos);
     }
 }
@@ -104,13 +105,57 @@ TEST_CASE("code of the program lies in an image, other memory does not") {
   CHECK_FALSE(in_some_image(reinterpret_cast<uintptr_t>(heap.data())));
 }
 
-TEST_CASE("a thread that returns before a barrier is named, with the cure") {
+TEST_CASE("a thread that returns before a barrier is named, with the cure, unless it may") {
   const std::string message = error_of_launch(returns_early, 50u);
   has(message, "watchdog_test.cpp:");
   has(message, "divergent barrier: 50 of 64 threads, thread (0, 0, 0) among them, wait");
   has(message, "thread (50, 0, 0) has returned");
   has(message, "put the condition around the work");
   CHECK(error_of_launch(returns_early, 64u) == "no error");
+  const Impatient as_before(10);  // the options, at the end of the scope
+  emulator_options().may_return_early = true;
+  CHECK(error_of_launch(returns_early, 50u) == "no error");
+  CHECK(error_of_launch(returns_early, 0u) == "no error");
+}
+
+TEST_CASE("lanes take turns until the block has run for its patience, then each runs on") {
+  emulator::Watchdog dog(0.2, {});  // 20 ticks
+  std::vector<emulator::Lane> lanes(8);
+  int slices = 0, ticks = 0;
+  for (size_t lane = 0;; lane = (lane + 1) % lanes.size()) {
+    bool late = false, others = false;
+    while (!late && !others) {
+      late = dog.late(lanes[lane]);
+      others = !late && dog.ends_slice(lanes[lane]);
+      ++ticks;
+    }
+    if (late) break;
+    ++slices;
+  }
+  CHECK(slices == 3);
+  CHECK(ticks == 15 + 20);
+  lanes[0].waits = true;
+  CHECK(dog.late(lanes[0]));  // with the others
+  dog.progress(lanes[0]);
+  CHECK_FALSE(dog.late(lanes[0]));
+}
+
+TEST_CASE("a volatile flag is seen in the end, though its thread comes last") {
+  if (YOTTA_ASAN || YOTTA_TSAN) YOTTA_NOT_RUN("under a sanitizer lanes do not take turns by time");
+  for (const uint64_t seed : {1, 2, 3}) {
+    const Impatient soon(1.0);
+    emulator_options().seed = seed;
+    DeviceArray<int> flag(std::vector<int>{0}), y(4);
+    CHECK(error_of([&] { launch(one_sets_it, 1, 4, 0, nullptr, flag.data(), y.data()); }) ==
+          "no error");
+  }
+}
+
+TEST_CASE("lanes that spin on an atomic lose patience together") {
+  const Impatient soon(0.05);
+  DeviceArray<int> flag(std::vector<int>{0});
+  check_says(error_of([&] { launch(spins_on_an_atomic, 1, 64, 0, nullptr, flag.data()); }),
+             {"spinning_kernels.hpp:", "has run for 0.05 seconds"});
 }
 
 TEST_CASE("two barriers in two branches are not one barrier") {

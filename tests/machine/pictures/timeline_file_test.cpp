@@ -112,6 +112,36 @@ TEST_CASE("a timeline that cannot be written to its end leaves the old one, or n
 }
 
 // ---- JSON for Perfetto ----
+namespace {
+struct Crossings {
+  int crossing = 0, events = 0;
+  size_t threads = 0;
+};
+// Events of one thread of the JSON that lie neither apart nor inside each other.
+Crossings crossings(const Trace& trace) {
+  const auto file = nlohmann::json::parse(timeline_json(trace));
+  // Begin, -end.
+  std::map<std::pair<int, int64_t>, std::vector<std::pair<int64_t, int64_t>>> threads;
+  const auto ns = [](const nlohmann::json& us) { return std::llround(1e3 * us.get<double>()); };
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X")
+      threads[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]),
+                                                         -(ns(event["ts"]) + ns(event["dur"])));
+  Crossings found{0, 0, threads.size()};
+  for (auto& [thread, spans] : threads) {
+    std::sort(spans.begin(), spans.end());
+    std::vector<int64_t> open;  // ends of what is going on
+    for (const auto& [begin, minus_end] : spans) {
+      while (!open.empty() && open.back() <= begin) open.pop_back();
+      found.crossing += !open.empty() && -minus_end > open.back();
+      open.push_back(-minus_end);
+      ++found.events;
+    }
+  }
+  return found;
+}
+}  // namespace
+
 TEST_CASE("the file is JSON with every event, its times in microseconds") {
   const auto file = nlohmann::json::parse(timeline_json(small_trace()));
   int complete = 0;
@@ -136,6 +166,18 @@ TEST_CASE("processes are ranks, threads are lanes, and all have names") {
   for (const auto& event : file["traceEvents"])
     if (event["ph"] == "X") CHECK(names.contains({event["pid"], event["tid"]}));
   CHECK(names[{0, 0}] == "compute");
+}
+
+TEST_CASE("Perfetto has a track of steps and one of passes, and phases as categories") {
+  std::map<std::string, std::vector<std::string>> tracks;  // by category: names
+  const auto file = nlohmann::json::parse(timeline_json(step_trace()));
+  for (const auto& event : file["traceEvents"])
+    if (event["ph"] == "X") tracks[event["cat"]].push_back(event["name"]);
+  CHECK(tracks["steps"] == std::vector<std::string>{"step 0", "step 1"});
+  CHECK(tracks["passes"].size() == 4);
+  CHECK(tracks["recompute"] == std::vector<std::string>{"linear"});
+  CHECK(tracks["all_reduce"] == std::vector<std::string>{"ddp.gradients"});
+  CHECK(crossings(step_trace()).crossing == 0);
 }
 
 TEST_CASE("each message is an arrow from its send to its receive") {
@@ -180,36 +222,6 @@ TEST_CASE("names with quotes and control characters stay JSON") {
   for (const auto& event : file["traceEvents"]) found = found || event["name"] == "a \"b\" \\ \n";
   CHECK(found);
 }
-
-namespace {
-struct Crossings {
-  int crossing = 0, events = 0;
-  size_t threads = 0;
-};
-// Events of one thread of the JSON that lie neither apart nor inside each other.
-Crossings crossings(const Trace& trace) {
-  const auto file = nlohmann::json::parse(timeline_json(trace));
-  // Begin, -end.
-  std::map<std::pair<int, int64_t>, std::vector<std::pair<int64_t, int64_t>>> threads;
-  const auto ns = [](const nlohmann::json& us) { return std::llround(1e3 * us.get<double>()); };
-  for (const auto& event : file["traceEvents"])
-    if (event["ph"] == "X")
-      threads[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]),
-                                                         -(ns(event["ts"]) + ns(event["dur"])));
-  Crossings found{0, 0, threads.size()};
-  for (auto& [thread, spans] : threads) {
-    std::sort(spans.begin(), spans.end());
-    std::vector<int64_t> open;  // ends of what is going on
-    for (const auto& [begin, minus_end] : spans) {
-      while (!open.empty() && open.back() <= begin) open.pop_back();
-      found.crossing += !open.empty() && -minus_end > open.back();
-      open.push_back(-minus_end);
-      ++found.events;
-    }
-  }
-  return found;
-}
-}  // namespace
 
 TEST_CASE("what is on one thread lies apart or inside each other, to the nanosecond") {
   Cluster c = cluster_named("h100x8");
@@ -262,10 +274,10 @@ TEST_CASE("a bar an event, with its times where a mouse finds them") {
   CHECK(count(svg, "<title>") == 7);
   CHECK(contains(svg, "<title>halo, 4 s to 6 s, to rank 1, 64 bytes</title>"));
   CHECK(contains(svg, "<title>wait, 2 s to 6 s</title>"));
-  CHECK(count(svg, "fill=\"url(#wait)\"") == 1);
+  CHECK(count(svg, "height=\"2\" fill=\"#888888\"") == 1);
   // 8 s are 800 pixels: rank 0's matmul is 400 wide and begins at the left end
   // right of "from rank 0", the longest name
-  CHECK(contains(svg, "x=\"152.50\" y=\"36.5\" width=\"400.00\" height=\"14\" fill=\"#77aadd\""));
+  CHECK(contains(svg, "x=\"152.50\" y=\"36.5\" width=\"400.00\" height=\"14\" fill=\"#99ddff\""));
 }
 
 TEST_CASE("a line over the critical path: rank 0's matmul, the message, rank 1's last matmul") {
@@ -289,11 +301,28 @@ TEST_CASE("a long lane's name does not run into the bars") {
 }
 
 TEST_CASE("it says what its marks mean, how many ranks it leaves out, and who an image is") {
-  CHECK(contains(timeline_svg(small_trace()), "hatched: waits; dark line: critical path<"));
+  CHECK(contains(timeline_svg(small_trace()), "grey line: waits; dark line: critical path<"));
   CHECK(contains(timeline_svg(small_trace(), 1), "critical path; 1 more ranks<"));
   Trace trace;
   trace.ranks.push_back({{EventKind::send, -1, 0, 1, "x", {}, first_image + 7, 8}});
   CHECK(contains(timeline_svg(trace), "to the image on chip 7, 8 bytes"));
+}
+
+TEST_CASE("a kind that is not solid has the lines of its pattern, in bars and in the legend") {
+  const std::string svg = timeline_svg(step_trace());
+  CHECK(count(svg, "<pattern id=") == 5);              // forward and all_reduce are solid
+  CHECK(count(svg, "fill=\"url(#yotta-2-2)\"") == 2);  // backward_weight: a bar, the legend
+  CHECK(count(svg, "<pattern id=\"yotta-2-2\"") == 1);
+  CHECK(contains(svg, "<title>linear_backward_weight (backward_weight (wgrad)), 4 s to 5 s<"));
+  CHECK(contains(svg, ">all_gather</text>"));
+}
+
+TEST_CASE("steps and passes stand on the axis, with a line where each begins") {
+  const std::string svg = timeline_svg(step_trace());
+  for (const char* name : {"steps of rank 0", "step 0", "step 1", "passes of rank 0", "backward"})
+    CHECK(contains(svg, fmt::format(">{}</text>", name)));
+  CHECK(count(svg, "stroke-dasharray") == 2 + 4);
+  CHECK(count(timeline_svg(small_trace()), "stroke-dasharray") == 0);
 }
 
 TEST_CASE("tags are closed, and names cannot break out of them") {
@@ -330,7 +359,8 @@ TEST_CASE("the page holds every event, and where its cause is") {
   const auto& received = data["rows"][3]["bars"][0];
   CHECK(received[0] == 4);
   CHECK(received[1] == 6);
-  CHECK(data["names"][received[2].get<size_t>()] == "halo");
+  CHECK(data["kinds"][received[2].get<size_t>()]["name"] == "halo");
+  CHECK(data["words"][received[10].get<size_t>()] == "halo");
   CHECK(received[6] == 64);
   CHECK(received[8] == 1);  // row 1, rank 0's lane to rank 1
   CHECK(received[9] == 0);  // its first bar
@@ -339,14 +369,40 @@ TEST_CASE("the page holds every event, and where its cause is") {
   CHECK(data["rows"][2]["bars"][0][3] == 0);
 }
 
+TEST_CASE("the page has the lines of each kind's pattern, and the marks") {
+  const nlohmann::json data = data_of(timeline_page(step_trace()));
+  std::set<std::string> lines;
+  for (size_t i = 0; i < phase_looks.size(); ++i) lines.insert(data["kinds"][i]["lines"]);
+  CHECK(lines.size() == phase_looks.size());
+  CHECK(data["steps"] ==
+        nlohmann::json::parse(R"([[0, 6, "step 0", "0"], [6, 8, "step 1", "1"]])"));
+  CHECK(data["passes"].size() == 4);
+  CHECK(data["words"][data["rows"][0]["bars"][0][10].get<size_t>()] == "linear (forward)");
+}
+
 TEST_CASE("the page is whole: it loads nothing, and a name cannot end its script") {
   Trace trace;
   trace.ranks.push_back({{EventKind::op, 0, 0, 1, "</script><b>", {}, -1, 0, 0}});
   const std::string page = timeline_page(trace);
   CHECK(page.find("</script>") == page.rfind("</script>"));
-  CHECK(data_of(page)["names"][0] == "</script><b>");
+  CHECK(data_of(page)["words"][0] == "</script><b>");
   for (const char* loads : {"src=", "href=", "http://", "https://", "import "})
     CHECK_FALSE(contains(page, loads));
+}
+
+TEST_CASE("a page links to the lessons that explain it where there is a book") {
+  const std::string page = timeline_page(small_trace(), 64, "../book & more");
+  for (const std::string lesson : {"09_cluster", "27_mfu"}) {
+    CHECK(contains(page, "href=\"../book &amp; more/lessons/" + lesson + ".html\""));
+    CHECK(std::filesystem::exists(YOTTA_SOURCE_DIR "/lessons/" + lesson));
+  }
+  CHECK_FALSE(contains(page, "./yotta book"));
+  CHECK(contains(timeline_page(small_trace()), "./yotta book"));
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "run.html";
+  write_timeline(path, small_trace(), "../book & more");
+  std::ifstream file(path);
+  CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == page);
 }
 
 TEST_CASE("a cause on a rank that is left out is no cause on the page") {

@@ -21,6 +21,14 @@ std::string changing(const TransformerConfig& config, const char* key, const cha
   json[key] = nlohmann::json::parse(value);
   return message_of([&] { parse(json.dump()); });
 }
+// Another value of an entry, and the words that refuse it.
+struct Change {
+  const char *key, *value, *words;
+};
+void check_changes(const TransformerConfig& config, const std::vector<Change>& changes) {
+  for (const Change& each : changes)
+    CHECK(contains(changing(config, each.key, each.value), each.words));
+}
 std::string without(const TransformerConfig& config, const char* key) {
   nlohmann::json json = nlohmann::json::parse(hugging_face_config(config));
   json.erase(key);
@@ -42,24 +50,22 @@ TEST_CASE("a configuration comes back from its config.json") {
   llama.dtype = DType::bf16;
   TransformerConfig scaled = llama;
   scaled.rope_scaling = {8, 1, 4, 8192};
-  for (const TransformerConfig& config : {gpt2, llama, scaled, gpt2_124m(), llama3_405b()}) {
+  TransformerConfig masked = llama;
+  masked.attention = AttentionKind::flex;
+  masked.mask = {.window = 30, .alibi = true};
+  for (const TransformerConfig& config :
+       {gpt2, llama, scaled, masked, gpt2_124m(), llama3_405b()}) {
     const TransformerConfig read = parse(hugging_face_config(config));
-    CHECK(read.dialect == config.dialect);
-    CHECK(read.layers == config.layers);
-    CHECK(read.width == config.width);
-    CHECK(read.heads == config.heads);
-    CHECK(read.kv_heads == config.kv_heads);
-    CHECK(read.feed_forward == config.feed_forward);
-    CHECK(read.vocabulary == config.vocabulary);
-    CHECK(read.context == config.context);
-    CHECK(read.tied == config.tied);
-    CHECK(read.dropout == 0);  // of a run, not of a model
-    CHECK(read.norm_epsilon == config.norm_epsilon);
-    CHECK(read.rope_theta == config.rope_theta);
-    CHECK(read.rope_scaling == config.rope_scaling);
-    CHECK(read.deviation == config.deviation);
-    CHECK(read.dtype == config.dtype);
+    TransformerConfig of_model = config;  // without what is a run's
+    of_model.dropout = 0;
+    CHECK(read == of_model);
   }
+  masked.mask.document = true;  // of a run, not of a model
+  CHECK_FALSE(parse(hugging_face_config(masked)).mask.document);
+  const std::string came_in = hugging_face_config(masked);
+  masked.mask = {};
+  CHECK_FALSE(contains(hugging_face_config(masked, came_in), "yotta_mask"));
+  CHECK(contains(changing(llama, "yotta_mask", "4"), "yotta_mask is not a JSON object"));
 }
 
 TEST_CASE("what is absent or null has the library's default") {
@@ -96,38 +102,37 @@ TEST_CASE("what the transformer cannot compute is refused by name") {
   const TransformerConfig gpt2 = gpt2_config(1, 8, 2, 4, 10);
   const TransformerConfig llama = llama_config(1, 8, 12, 4, 2, 4, 10);
   CHECK(changing(gpt2, "vocab_size", "11") == "nothing was thrown");
-  CHECK(contains(changing(gpt2, "model_type", "\"bert\""), "model_type is bert"));
   CHECK(contains(without(gpt2, "model_type"), "model_type is (absent)"));
-  CHECK(contains(changing(gpt2, "activation_function", "\"relu\""), "activation is relu"));
-  CHECK(contains(changing(gpt2, "scale_attn_weights", "false"), "scale_attn_weights is false"));
-  CHECK(contains(changing(gpt2, "scale_attn_by_inverse_layer_idx", "true"), "idx is true"));
-  CHECK(contains(changing(gpt2, "add_cross_attention", "true"), "add_cross_attention is true"));
-  CHECK(contains(changing(llama, "hidden_act", "\"gelu\""), "activation is gelu"));
-  CHECK(contains(changing(llama, "attention_bias", "true"), "attention_bias is true"));
-  CHECK(contains(changing(llama, "mlp_bias", "true"), "mlp_bias is true"));
-  CHECK(contains(changing(llama, "head_dim", "4"), "4 heads of size 4 in a width of 8"));
-  CHECK(contains(changing(llama, "rope_scaling", R"({"rope_type": "llama3"})"), "(llama3)"));
-  CHECK(contains(changing(llama, "rope_scaling", R"({"type": "linear"})"), "changed rope"));
-  CHECK(contains(changing(llama, "rope_parameters", R"({"rope_type": "yarn"})"), "(yarn)"));
+  check_changes(gpt2, {{"model_type", "\"bert\"", "model_type is bert"},
+                       {"activation_function", "\"relu\"", "activation is relu"},
+                       {"scale_attn_weights", "false", "scale_attn_weights is false"},
+                       {"scale_attn_by_inverse_layer_idx", "true", "idx is true"},
+                       {"add_cross_attention", "true", "add_cross_attention is true"}});
+  check_changes(llama, {{"hidden_act", "\"gelu\"", "activation is gelu"},
+                        {"attention_bias", "true", "attention_bias is true"},
+                        {"mlp_bias", "true", "mlp_bias is true"},
+                        {"head_dim", "4", "4 heads of size 4 in a width of 8"},
+                        {"rope_scaling", R"({"rope_type": "llama3"})", "(llama3)"},
+                        {"rope_scaling", R"({"type": "linear"})", "changed rope"},
+                        {"rope_parameters", R"({"rope_type": "yarn"})", "(yarn)"}});
 }
 
 TEST_CASE("entries that are missing or no sizes are named") {
   const TransformerConfig gpt2 = gpt2_config(1, 8, 2, 4, 10);
   CHECK(contains(without(gpt2, "n_embd"), "config.json has no entry n_embd"));
-  CHECK(contains(changing(gpt2, "n_embd", "\"8\""), "n_embd is \"8\", expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "-8"), "n_embd is -8, expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "8.5"), "expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "1e30"), "expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "18446744073709551615"), "expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "null"), "expected a size"));
-  CHECK(contains(changing(gpt2, "n_embd", "9"),
-                 "config.json: width 9 cannot be divided among 2 heads"));
-  CHECK(contains(changing(gpt2, "n_head", "0"), "config.json: every size of a transformer is at"));
-  CHECK(contains(changing(gpt2, "layer_norm_epsilon", "\"x\""), "expected a number"));
-  CHECK(contains(changing(gpt2, "tie_word_embeddings", "1"), "expected true or false"));
-  CHECK(contains(changing(gpt2, "activation_function", "1"), "expected a word"));
-  CHECK(contains(message_of([] { parse("{"); }), "config.json is not a JSON object"));
-  CHECK(contains(message_of([] { parse("[]"); }), "config.json is not a JSON object"));
+  check_changes(gpt2, {{"n_embd", "\"8\"", "n_embd is \"8\", expected a size"},
+                       {"n_embd", "-8", "n_embd is -8, expected a size"},
+                       {"n_embd", "8.5", "expected a size"},
+                       {"n_embd", "1e30", "expected a size"},
+                       {"n_embd", "18446744073709551615", "expected a size"},
+                       {"n_embd", "null", "expected a size"},
+                       {"n_embd", "9", "config.json: width 9 cannot be divided among 2 heads"},
+                       {"n_head", "0", "config.json: every size of a transformer is at"},
+                       {"layer_norm_epsilon", "\"x\"", "expected a number"},
+                       {"tie_word_embeddings", "1", "expected true or false"},
+                       {"activation_function", "1", "expected a word"}});
+  for (const char* text : {"{", "[]"})
+    CHECK(contains(message_of([&] { parse(text); }), "config.json is not a JSON object"));
   CHECK(contains(message_of([] { parse(""); }), "hugging_face_test.cpp:"));
 }
 
@@ -357,6 +362,10 @@ TEST_CASE("Mixtral's configuration comes back, and what we cannot compute is ref
   };
   CHECK(
       contains(said([](auto& c) { c.mixture.score = RouterScore::sigmoid; }), "a sigmoid router"));
+  CHECK(contains(said([](auto& c) { c.mixture.groups = 2; }), "groups of experts"));
+  CHECK(
+      contains(said([](auto& c) { c.mixture.dense_layers = 1; }), "first blocks without experts"));
+  CHECK(contains(said([](auto& c) { c.latent = {4, 4, 2, 2, 4}; }), "latent attention cannot be"));
   CHECK(contains(said([](auto& c) { c.mixture.bias_rate = 0.1; }), "a bias that chooses"));
   CHECK(contains(said([](auto& c) { c.mixture.shared = 1; }), "a shared expert"));
   CHECK(contains(said([](auto& c) { c.mixture.top_k = 1; }), "1 expert per token"));

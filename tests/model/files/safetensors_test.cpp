@@ -244,11 +244,11 @@ TEST_CASE("a hostile header or index is refused by the file's name, soon, in pri
 TEST_CASE("a header is read in time that grows with its length") {
   const TemporaryFolder folder;
   std::string header = "{";
-  for (int i = 0; i < 40'000; ++i)
+  for (int i = 0; i < 20'000; ++i)
     header += fmt::format("{}\"t{}\":{{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
                           i > 0 ? "," : "", i);
   write_file(folder / "a", file_of(header + "}", 0));
-  CHECK(SafetensorsFile(folder / "a").entries().size() == 40'000);
+  CHECK(SafetensorsFile(folder / "a").entries().size() == 20'000);
 }
 
 TEST_CASE("what is not UTF-8 cannot be saved, and is named") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -64,4 +65,24 @@ TEST_CASE_TEMPLATE("sums and maxima over any count leave out what is behind the 
     if (n > 0) CHECK(largest(x.data(), n) == -1);
   }
   CHECK(largest(x.data(), 0) == -std::numeric_limits<Real>::infinity());
+}
+
+TEST_CASE_TEMPLATE("the square root is that of std::sqrt, to the bit", Real, float, double) {
+  constexpr Real infinity = std::numeric_limits<Real>::infinity();
+  std::vector<Real> x = {0, Real{-0.0}, 1, 2, Real{0.01f}, infinity, -1, -infinity};
+  x.push_back(std::numeric_limits<Real>::quiet_NaN());
+  x.push_back(std::numeric_limits<Real>::denorm_min());
+  x.push_back(std::numeric_limits<Real>::max());
+  for (int i = 0; i < 200; ++i) x.push_back(Real{1.25} * static_cast<Real>(i * i) + Real{0.375});
+  std::vector<Real> y(x.size());
+  for_lanes<Real>(static_cast<int64_t>(x.size()), [&](int64_t i, auto count) {
+    store(y.data() + i, vector_sqrt<Real>(load(static_cast<const Real*>(x.data()) + i, count)),
+          count);
+  });
+  for (size_t i = 0; i < x.size(); ++i) {
+    const Real expected = std::sqrt(x[i]);
+    CAPTURE(x[i]);
+    CHECK(std::isnan(y[i]) == std::isnan(expected));
+    if (!std::isnan(expected)) CHECK(std::memcmp(&y[i], &expected, sizeof(Real)) == 0);
+  }
 }

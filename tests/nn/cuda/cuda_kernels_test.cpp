@@ -156,7 +156,8 @@ TEST_CASE_TEMPLATE("embeddings, positions and rope on cuda", Real, float, double
     });
   CHECK(contains(message_of([&] {
                    embedding(Tensor::from<int32_t>({9}, {1}).to(Device::cuda),
-                             in[0].to(Device::cuda));
+                             in[0].to(Device::cuda))
+                       .values();
                  }),
                  "id 9 of token 0 is outside the vocabulary of 9"));
 }
@@ -215,6 +216,16 @@ TEST_CASE("linear layers on cuda, by the course's matmul") {
                 });
   check_alike({cuda_input({5, 18}, "x", DType::bf16), cuda_input({7, 18}, "w", DType::f32)},
               [](Tensors& x) { return Tensors{linear_as(DType::f32, x[0], x[1])}; });
+  check_alike({cuda_input({5, 18}, "x", DType::f32), cuda_input({7, 18}, "w", DType::f32),
+               cuda_input({7}, "b", DType::f32)},
+              [](Tensors& x) {  // each launched before the memory that it reads is gone
+                KernelBatch together;
+                Tensors y;
+                for (const double factor : {1.0, 2.0, 3.0})
+                  y.push_back(linear(scale(x[0], factor), x[1], scale(x[2], factor)));
+                together.run(Where::current());
+                return y;
+              });
   device_matmul() = nullptr;
   const Tensor x = Tensor::zeros({2, 2}).to(Device::cuda);
   CHECK(contains(message_of([&] { linear(x, x); }),

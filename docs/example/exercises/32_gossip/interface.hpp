@@ -2,6 +2,7 @@
 // solution.
 #pragma once
 
+#include "course/cases/own_stack.hpp"
 #include "yotta/comm/communicator.hpp"
 #include "yotta/core/exercise.hpp"
 #include "yotta/core/tensor.hpp"
@@ -9,7 +10,7 @@
 namespace exercise {
 
 struct Solution {
-  void (*gossip)(yotta::Tensor& x, const yotta::Communicator& ring, int rounds);
+  Call<void(yotta::Tensor& x, const yotta::Communicator& ring, int rounds)> gossip;
 };
 extern const Solution solution;
 

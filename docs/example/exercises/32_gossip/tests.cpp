@@ -1,5 +1,5 @@
 // The graded cases of exercise 32.
-#include "course/shared/graded_ranks.hpp"
+#include "course/cases/graded_ranks.hpp"
 #include "interface.hpp"
 
 using namespace yotta;

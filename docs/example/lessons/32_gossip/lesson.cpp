@@ -1,5 +1,5 @@
 // Lesson 32: ranks agree on a mean by talking to their neighbours.
-#include "course/shared/lesson.hpp"
+#include "course/lesson/lesson.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/parallel/gossip.hpp"
 

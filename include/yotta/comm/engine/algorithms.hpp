@@ -3,30 +3,32 @@
 //
 // `automatic` takes the native one where the transport has it: threads read each other's buffers,
 // MPI and NCCL run theirs. It does not where a clock is set, or data is on meta: the clock times
-// messages, so messages must be sent. Then small arrays take what needs few messages (a tree,
-// doubling), large ones what sends few bytes (the ring). All ranks choose alike, since they see the
-// same sizes; a difference would be a Mismatch.
+// messages, so messages must be sent. Then the size of the array and the clock's machine decide, by
+// the rule of collective_choice.hpp. All ranks choose alike; a difference would be a Mismatch.
 #pragma once
 
+#include "yotta/comm/collective_choice.hpp"
 #include "yotta/comm/collectives.hpp"
 #include "yotta/comm/engine/collective.hpp"
 #include "yotta/comm/threads/native_collectives.hpp"
+#include "yotta/core/options.hpp"
 
 namespace yotta {
 
-// Arrays of fewer bytes are small: the time of a message outweighs that of its bytes.
-inline constexpr int64_t small_bytes = 16 * 1024;
-
-// The algorithm to run when `wanted` was asked for.
-inline Algorithm choose(const Group& group, Algorithm wanted, Algorithm small, Algorithm large,
-                        ConstData data, Where where = Where::current()) {
+// The options to run with when `wanted` was asked for; data: the whole array of the collective.
+inline CommOptions choose(const Group& group, Operation operation, CommOptions wanted,
+                          ConstData data, Where where = Where::current()) {
+  check_option(where, "CommOptions::node", wanted, &CommOptions::node, one_or_more);
+  check_option(where, "CommOptions::rails", wanted, &CommOptions::rails, zero_or_more);
   const bool meta = data.device == Device::meta;
-  if (wanted == Algorithm::native && meta)
+  if (wanted.algorithm == Algorithm::native && meta)
     fail(where, "native reads buffers, and data on meta has none; take another algorithm");
-  if (wanted != Algorithm::automatic) return wanted;
+  if (wanted.algorithm != Algorithm::automatic) return wanted;
   if (context().clock == nullptr && !meta && group.engine->transport().has_native(data))
-    return Algorithm::native;
-  return data.nbytes() < small_bytes ? small : large;
+    return {Algorithm::native, wanted.label, wanted.node, wanted.rails};
+  const CollectiveChoice way =
+      choose_collective(operation, *network_of(group), static_cast<double>(data.nbytes()));
+  return {way.algorithm, wanted.label, way.node};
 }
 
 // Where ranks share memory they meet, and run meet(meeting); elsewhere the transport runs the call.
@@ -36,6 +38,19 @@ void run_native(Collective& c, const NativeCall& call, Meet meet) {
   if (c.can_meet() && !on_device) return meet(static_cast<SharedMemoryChannel&>(c));
   c.run_by_transport(call);
   c.count(native_traffic(c.size(), c.rank(), call));
+}
+
+// What an algorithm tells apart, where one rank stands for all.
+inline ToldApart told_apart(Algorithm algorithm, const CommOptions& options) {
+  switch (algorithm) {
+    case Algorithm::hierarchical:
+    case Algorithm::pipelined:
+    case Algorithm::multi_rail: return {Apart::nodes, options.node};
+    case Algorithm::recursive_doubling:
+    case Algorithm::recursive_halving:
+    case Algorithm::rabenseifner: return {Apart::ranks};
+    default: return {};
+  }
 }
 
 [[noreturn]] inline void no_such_algorithm(const Call& call) {
@@ -69,6 +84,7 @@ inline void run_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp o
 
 inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, ReduceOp op,
                            const CommOptions& options) {
+  c.tell_apart(told_apart(algorithm, options));
   const Where where = c.call().where;
   switch (algorithm) {
     case Algorithm::naive: return all_reduce_naive(c, data, op);
@@ -89,6 +105,7 @@ inline void run_all_reduce(Collective& c, Algorithm algorithm, Data data, Reduce
 
 inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in, Data out,
                                ReduceOp op, const CommOptions& options) {
+  c.tell_apart(told_apart(algorithm, options));
   const Where where = c.call().where;
   switch (algorithm) {
     case Algorithm::naive: return reduce_scatter_naive(c, in, out, op);
@@ -107,6 +124,7 @@ inline void run_reduce_scatter(Collective& c, Algorithm algorithm, ConstData in,
 
 inline void run_all_gather(Collective& c, Algorithm algorithm, ConstData in, Data out,
                            const CommOptions& options) {
+  c.tell_apart(told_apart(algorithm, options));
   const Where where = c.call().where;
   switch (algorithm) {
     case Algorithm::naive: return all_gather_naive(c, in, out);

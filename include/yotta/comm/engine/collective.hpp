@@ -34,6 +34,8 @@ class Collective : public Channel, public SharedMemoryChannel {
   int size() const override { return group_->size(); }
   const Call& call() const { return call_; }
   bool can_meet() const { return rendezvous_ != nullptr; }
+  // For mirrored groups: what the algorithm that runs next tells apart.
+  void tell_apart(ToldApart apart) { apart_ = apart; }
 
   // Runs the algorithm. If it throws, the collective cannot be completed by anybody.
   template <class Algorithm>
@@ -63,21 +65,21 @@ class Collective : public Channel, public SharedMemoryChannel {
   void send(ConstData data, int to, Where where) override {
     const Call call = call_of("send", data, where);
     if (group_->is_mirrored()) fail_roles("one only sends");
-    Messages message(*group_, call, label_, tag());
+    Messages message(*group_, call, label_, tag(), apart_);
     message.send(data, to);
     message.wait();
   }
   void recv(Data data, int from, Where where) override {
     const Call call = call_of("recv", data, where);
     if (group_->is_mirrored()) fail_roles("one only receives");
-    Messages message(*group_, call, label_, tag());
+    Messages message(*group_, call, label_, tag(), apart_);
     message.recv(data, from);
     message.wait();
   }
   void send_recv(ConstData outgoing, int to, Data incoming, int from, Where where) override {
     const Call call = call_of("send_recv", outgoing, where);
     expect_exchange(outgoing, incoming, where);
-    Messages both(*group_, call, label_, tag());
+    Messages both(*group_, call, label_, tag(), apart_);
     both.send(outgoing, to);
     both.recv(incoming, from);
     both.wait();
@@ -88,7 +90,7 @@ class Collective : public Channel, public SharedMemoryChannel {
     for (const Exchange& each : all) {
       expect_exchange(each.outgoing, each.incoming, where);
       calls.push_back(call_of("exchange", each.outgoing, where));
-      together.emplace_back(*group_, calls.back(), label_, tag());
+      together.emplace_back(*group_, calls.back(), label_, tag(), apart_);
       together.back().send(each.outgoing, each.to);
       together.back().recv(each.incoming, each.from);
     }
@@ -118,14 +120,21 @@ class Collective : public Channel, public SharedMemoryChannel {
   }
   ConstData in(int other) const override { return rendezvous_->slot(other).in; }
   Data out(int other) const override { return rendezvous_->slot(other).out; }
-  // A collective that the transport runs by itself.
+  // A collective that the transport runs by itself. One that is asynchronous is not waited for if
+  // the transport queues it: so collectives of several groups reach it in the order of the calls.
   void run_by_transport(const NativeCall& native) {
-    Request request;
+    Request own;
+    Request* const of_work = group_->engine->request_of_work();
+    is_queued_ =
+        of_work != nullptr &&
+        transport().has_queues(native.out.count > 0 ? native.out.device : native.in.device);
+    Request& request = is_queued_ ? *of_work : own;
     request.kind = Request::Kind::native;
     request.group = group_->number;
     request.tag = tag();
     request.call = &call_;
     transport().post(request, native);
+    if (is_queued_) return;
     try {
       group_->engine->wait({&call_, call_.where, {&request, nullptr}, -1});
     } catch (...) {
@@ -133,8 +142,16 @@ class Collective : public Channel, public SharedMemoryChannel {
       throw;
     }
   }
-  // What this rank does next with the collective's numbers is ordered after it, on a device too.
-  void join() { transport().join(group_->number); }
+  // A mean is a sum that is divided at the end: by finish(), if the transport has only queued it.
+  void divide_at_end(Data sum) {
+    to_divide_ = sum;
+    if (!is_queued_) finish();
+  }
+  // The Work has been waited for.
+  void finish() {
+    if (to_divide_.count > 0) divide(to_divide_, size());
+    to_divide_ = {};
+  }
   void count(const Traffic& traffic) override {
     Ledger& ledger = context().ledger;
     ledger.sent(label_, traffic.messages_sent, traffic.bytes_sent);
@@ -153,7 +170,8 @@ class Collective : public Channel, public SharedMemoryChannel {
 
   void expect_exchange(ConstData out, ConstData in, Where where) const {
     expect_apart(out, in, where);
-    if (group_->is_mirrored() && out.count != in.count)
+    const int64_t rounding = apart_.what == Apart::nodes ? 1 : 0;  // of what another ring carries
+    if (group_->is_mirrored() && std::abs(out.count - in.count) > rounding)
       fail_roles(fmt::format("one sends {} and receives {}", out.count, in.count));
   }
   // Mirrored ranks all do what this one does.
@@ -183,8 +201,11 @@ class Collective : public Channel, public SharedMemoryChannel {
   Call call_;
   std::string label_;
   CollectiveRendezvous* rendezvous_;
+  ToldApart apart_;
   int meetings_ = 0;
   bool reading_ = false;
+  bool is_queued_ = false;  // by the transport; whoever waits for the Work waits for it
+  Data to_divide_;
   EventStamp issued_, ended_;  // on a virtual clock
 };
 

@@ -20,9 +20,13 @@ Work launch(const std::shared_ptr<Group>& group, Mode mode, const Call& call, co
             Data out, ConstData in, Body body) {
   Group& self = *group;
   if (label == nullptr) label = call.operation;
+  const bool is_queued =
+      std::string_view(call.algorithm) == name(Algorithm::native) &&
+      self.engine->transport().has_queues(out.count > 0 ? out.device : in.device);
   auto collective = std::make_shared<Collective>(group, self.collectives++, call, label);
   if (mode == Mode::blocking) {
     if (const auto before = self.engine->last(self.number)) self.engine->wait(*before, call.where);
+    if (is_queued) self.engine->wait_for_turn(call);
     collective->run([&](Collective& c) { body(c, out, in); });
     collective->join_clock();
     return {};
@@ -31,10 +35,13 @@ Work launch(const std::shared_ptr<Group>& group, Mode mode, const Call& call, co
   auto job = std::make_shared<InFlightOp>();
   job->call = call;
   job->group = self.number;
+  job->is_queued = is_queued;
+  job->waiting = {&job->call, call.where, {}, -1};  // for its turn
   job->body = [collective, watch, body] {
     collective->run([&](Collective& c) { body(c, watch->out(), watch->in()); });
   };
   job->finish = [collective, watch] {
+    collective->finish();
     collective->join_clock();
     watch->finish(collective->call());
   };
@@ -52,12 +59,6 @@ inline const Group& enter_rooted(const std::shared_ptr<Group>& group, int root, 
   const Group& self = enter(group, where);
   expect_rank(root, self.size(), "root", where);
   return self;
-}
-
-// A mean is a sum that is divided at the end.
-inline void divide_sum(Collective& c, Data sum) {
-  c.join();
-  divide(sum, c.size());
 }
 
 inline Call describe(const char* operation, ConstData data, Algorithm algorithm, Where where,
@@ -96,23 +97,22 @@ inline Work start_broadcast(const std::shared_ptr<Group>& group, Mode mode, Data
                             CommOptions options, Where where) {
   const Group& self = enter_rooted(group, root, where);
   expect_data(data, "data", where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::tree, Algorithm::scatter_all_gather, data, where);
-  return launch(
-      group, mode, describe("broadcast", data, algorithm, where, root), options.label, data, {},
-      [=](Collective& c, Data out, ConstData) { run_broadcast(c, algorithm, out, root); });
+  options = choose(self, Operation::broadcast, options, data, where);
+  return launch(group, mode, describe("broadcast", data, options.algorithm, where, root),
+                options.label, data, {}, [=](Collective& c, Data out, ConstData) {
+                  run_broadcast(c, options.algorithm, out, root);
+                });
 }
 
 inline Work start_reduce(const std::shared_ptr<Group>& group, Mode mode, Data data, int root,
                          ReduceOp op, CommOptions options, Where where) {
   const Group& self = enter_rooted(group, root, where);
   expect_data(data, "data", where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, data, where);
-  return launch(group, mode, describe("reduce", data, algorithm, where, root, name(op)),
+  options = choose(self, Operation::reduce, options, data, where);
+  return launch(group, mode, describe("reduce", data, options.algorithm, where, root, name(op)),
                 options.label, data, {}, [=](Collective& c, Data out, ConstData) {
-                  run_reduce(c, algorithm, out, op, root);
-                  if (op == ReduceOp::mean && c.rank() == root) divide_sum(c, out);
+                  run_reduce(c, options.algorithm, out, op, root);
+                  if (op == ReduceOp::mean && c.rank() == root) c.divide_at_end(out);
                 });
 }
 
@@ -120,12 +120,11 @@ inline Work start_all_reduce(const std::shared_ptr<Group>& group, Mode mode, Dat
                              CommOptions options, Where where) {
   const Group& self = enter(group, where);
   expect_data(data, "data", where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::recursive_doubling, Algorithm::ring, data, where);
-  return launch(group, mode, describe("all_reduce", data, algorithm, where, -1, name(op)),
+  options = choose(self, Operation::all_reduce, options, data, where);
+  return launch(group, mode, describe("all_reduce", data, options.algorithm, where, -1, name(op)),
                 options.label, data, {}, [=](Collective& c, Data out, ConstData) {
-                  run_all_reduce(c, algorithm, out, op, options);
-                  if (op == ReduceOp::mean) divide_sum(c, out);
+                  run_all_reduce(c, options.algorithm, out, op, options);
+                  if (op == ReduceOp::mean) c.divide_at_end(out);
                 });
 }
 
@@ -135,12 +134,11 @@ inline Work start_reduce_scatter(const std::shared_ptr<Group>& group, Mode mode,
   const int p = self.size();
   expect_data(in, "in", where);
   expect_count(out, chunk_count(in.count, p, self.rank), in, "out, this rank's chunk,", where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::recursive_halving, Algorithm::ring, in, where);
-  return launch(group, mode, describe("reduce_scatter", in, algorithm, where, -1, name(op)),
+  options = choose(self, Operation::reduce_scatter, options, in, where);
+  return launch(group, mode, describe("reduce_scatter", in, options.algorithm, where, -1, name(op)),
                 options.label, out, in, [=](Collective& c, Data sum, ConstData mine) {
-                  run_reduce_scatter(c, algorithm, mine, sum, op, options);
-                  if (op == ReduceOp::mean) divide_sum(c, sum);
+                  run_reduce_scatter(c, options.algorithm, mine, sum, op, options);
+                  if (op == ReduceOp::mean) c.divide_at_end(sum);
                 });
 }
 
@@ -150,11 +148,10 @@ inline Work start_all_gather(const std::shared_ptr<Group>& group, Mode mode, Dat
   expect_data(out, "out", where);
   expect_count(in, chunk_count(out.count, self.size(), self.rank), out, "in, this rank's chunk,",
                where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::bruck, Algorithm::ring, out, where);
-  return launch(group, mode, describe("all_gather", out, algorithm, where), options.label, out, in,
-                [=](Collective& c, Data all, ConstData mine) {
-                  run_all_gather(c, algorithm, mine, all, options);
+  options = choose(self, Operation::all_gather, options, out, where);
+  return launch(group, mode, describe("all_gather", out, options.algorithm, where), options.label,
+                out, in, [=](Collective& c, Data all, ConstData mine) {
+                  run_all_gather(c, options.algorithm, mine, all, options);
                 });
 }
 
@@ -165,11 +162,11 @@ inline Work start_all_to_all(const std::shared_ptr<Group>& group, Mode mode, Dat
   expect_data(in, "in", where);
   expect_count(out, p * chunk_count(in.count, p, self.rank), in, "out, this rank's chunk of all,",
                where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::bruck, Algorithm::pairwise, in, where);
-  return launch(
-      group, mode, describe("all_to_all", in, algorithm, where), options.label, out, in,
-      [=](Collective& c, Data mine, ConstData all) { run_all_to_all(c, algorithm, all, mine); });
+  options = choose(self, Operation::all_to_all, options, in, where);
+  return launch(group, mode, describe("all_to_all", in, options.algorithm, where), options.label,
+                out, in, [=](Collective& c, Data mine, ConstData all) {
+                  run_all_to_all(c, options.algorithm, all, mine);
+                });
 }
 
 inline Work start_all_to_all_v(const std::shared_ptr<Group>& group, Mode mode, Data out,
@@ -183,17 +180,15 @@ inline Work start_all_to_all_v(const std::shared_ptr<Group>& group, Mode mode, D
   if (in_counts[i] != out_counts[i])
     fail(where, "this rank sends {} elements to itself but expects {}", in_counts[i],
          out_counts[i]);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::pairwise, Algorithm::pairwise, in, where);
-  Call call = describe("all_to_all_v", in, algorithm, where);
+  options = choose(self, Operation::all_to_all_v, options, in, where);
+  Call call = describe("all_to_all_v", in, options.algorithm, where);
   call.count = -1;
-  return launch(
-      group, mode, call, options.label, out, in,
-      [algorithm, node = options.node, ins = std::vector(in_counts.begin(), in_counts.end()),
-       outs = std::vector(out_counts.begin(), out_counts.end())](Collective& c, Data to,
-                                                                 ConstData from) {
-        run_all_to_all_v(c, algorithm, from, ins, to, outs, node);
-      });
+  return launch(group, mode, call, options.label, out, in,
+                [options, ins = std::vector(in_counts.begin(), in_counts.end()),
+                 outs = std::vector(out_counts.begin(), out_counts.end())](Collective& c, Data to,
+                                                                           ConstData from) {
+                  run_all_to_all_v(c, options.algorithm, from, ins, to, outs, options.node);
+                });
 }
 
 inline Work start_gather(const std::shared_ptr<Group>& group, Mode mode, Data out, ConstData in,
@@ -204,11 +199,11 @@ inline Work start_gather(const std::shared_ptr<Group>& group, Mode mode, Data ou
   if (self.rank == root) expect_data(out, "out", where);
   if (self.rank != root && out.count == 0) out = {nullptr, in.count * p, in.dtype, in.device};
   expect_count(in, chunk_count(out.count, p, self.rank), out, "in, this rank's chunk,", where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, out, where);
-  return launch(
-      group, mode, describe("gather", out, algorithm, where, root), options.label, out, in,
-      [=](Collective& c, Data all, ConstData mine) { run_gather(c, algorithm, mine, all, root); });
+  options = choose(self, Operation::gather, options, out, where);
+  return launch(group, mode, describe("gather", out, options.algorithm, where, root), options.label,
+                out, in, [=](Collective& c, Data all, ConstData mine) {
+                  run_gather(c, options.algorithm, mine, all, root);
+                });
 }
 
 inline Work start_scatter(const std::shared_ptr<Group>& group, Mode mode, Data out, ConstData in,
@@ -219,22 +214,21 @@ inline Work start_scatter(const std::shared_ptr<Group>& group, Mode mode, Data o
   if (self.rank == root) expect_data(in, "in", where);
   if (self.rank != root && in.count == 0) in = {nullptr, out.count * p, out.dtype, out.device};
   expect_count(out, chunk_count(in.count, p, self.rank), in, "out, this rank's chunk,", where);
-  const Algorithm algorithm =
-      choose(self, options.algorithm, Algorithm::tree, Algorithm::tree, in, where);
-  return launch(
-      group, mode, describe("scatter", in, algorithm, where, root), options.label, out, in,
-      [=](Collective& c, Data mine, ConstData all) { run_scatter(c, algorithm, all, mine, root); });
+  options = choose(self, Operation::scatter, options, in, where);
+  return launch(group, mode, describe("scatter", in, options.algorithm, where, root), options.label,
+                out, in, [=](Collective& c, Data mine, ConstData all) {
+                  run_scatter(c, options.algorithm, all, mine, root);
+                });
 }
 
 inline Work start_barrier(const std::shared_ptr<Group>& group, Mode mode, CommOptions options,
                           Where where) {
   const Group& self = enter(group, where);
-  const Algorithm algorithm = choose(self, options.algorithm, Algorithm::dissemination,
-                                     Algorithm::dissemination, {}, where);
-  Call call = describe("barrier", {}, algorithm, where);
+  options = choose(self, Operation::barrier, options, {}, where);
+  Call call = describe("barrier", {}, options.algorithm, where);
   call.count = -1;
   return launch(group, mode, call, options.label, {}, {},
-                [=](Collective& c, Data, ConstData) { run_barrier(c, algorithm); });
+                [=](Collective& c, Data, ConstData) { run_barrier(c, options.algorithm); });
 }
 
 inline Work start_collective(const std::shared_ptr<Group>& group, Mode mode, const char* name,

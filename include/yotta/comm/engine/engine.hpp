@@ -82,19 +82,28 @@ class Engine {
   // The same for a job, by the main code. If it has failed, its error is thrown here.
   void wait(InFlightOp& job, Where where) {
     wait_until({&job.call, where, {}, -1}, &job, [&] { return is_done(job); });
-    if (job.body)
-      transport_->join(job.group);
-    else
-      transport_->join(job.request);
+    if (job.request.call != nullptr) transport_->join(job.request);
     if (job.error) std::rethrow_exception(job.error);
   }
-  bool is_done(InFlightOp& job) { return job.body ? job.ended : transport_->test(job.request); }
+  bool is_done(InFlightOp& job) {
+    if (job.body && !job.ended) return false;
+    return job.request.call == nullptr || transport_->test(job.request);
+  }
+  // Of the Work whose fiber runs; null: the main code runs. What a collective posts with it, it
+  // does not wait for: who waits for the Work does.
+  Request* request_of_work() { return running_ == nullptr ? nullptr : &running_->request; }
 
   // Puts a collective behind the others of its group, and starts it if it is the first.
   void start(std::shared_ptr<InFlightOp> job) {
     std::deque<std::shared_ptr<InFlightOp>>& queue = queues_[job->group];
+    if (job->is_queued) to_begin_.push_back(job.get());
     queue.push_back(std::move(job));
     if (queue.size() == 1) advance();
+  }
+  // Collectives that the transport queues reach it in the order of the calls, whatever their
+  // groups: a blocking one waits until those called before it have begun.
+  void wait_for_turn(const Call& call) {
+    wait_until({&call, call.where, {}, -1}, nullptr, [&] { return to_begin_.empty(); });
   }
   // The newest collective of a group that has not ended; null if all have.
   std::shared_ptr<InFlightOp> last(int group) {
@@ -131,7 +140,8 @@ class Engine {
                       describe(job->call));
       transport_->fail(poison_);
     }
-    if (!job->body && !job->request.done) transport_->withdraw(job->request);
+    if (job->request.call != nullptr && !job->request.done) transport_->withdraw(job->request);
+    std::erase(to_begin_, job.get());
     job->worker.reset();  // unwinds its stack, which withdraws its requests
     job->ended = true;
     if (job->body) std::erase(queues_[job->group], job);
@@ -175,13 +185,9 @@ class Engine {
     if (std::exchange(asleep_, false)) transport_->awake();
   }
 
-  // Orders later work after a request that is done. A collective in a fiber is ordered after its
-  // own messages. Code that waits for a Work is ordered after a collective that the transport runs.
+  // Orders later work after a request that is done.
   void join(Request& request) {
-    if (request.kind == Request::Kind::send || request.kind == Request::Kind::recv)
-      transport_->join(request);
-    else if (running_ == nullptr)
-      transport_->join(request.group);
+    if (request.kind != Request::Kind::meet) transport_->join(request);
   }
 
   // Forgets the detached sends that have been received. It looks at all of them once in n / 8 calls
@@ -193,8 +199,11 @@ class Engine {
     std::erase_if(detached_, [&](auto& send) { return transport_->test(send.first->request); });
   }
 
-  // How often a rank looks before it sleeps: some 20 microseconds.
-  static constexpr int looks = 100;
+  // How often a rank looks before it sleeps. A look costs half a microsecond, being woken up to 50.
+  static constexpr int least_looks = 4, most_looks = 100;
+  // What comes so soon would have come while it looked; a look that takes so long has given the
+  // core to another program.
+  static constexpr double soon = 100e-6, long_look = 1e-3;
 
   bool is_ready(const Waiting& waiting) {
     for (Request* request : waiting.requests)
@@ -206,17 +215,27 @@ class Engine {
   template <class Ready>
   void wait_until(const Waiting& waiting, InFlightOp* job, Ready ready) {
     std::optional<double> deadline;
-    for (int looked = 0; !ready();) {
-      if (advance()) {
-        looked = 0;
-      } else if (++looked < looks) {
-        std::this_thread::yield();
-      } else {
-        if (!deadline) deadline = now() + options_.timeout;
-        sleep(waiting, job, *deadline);
-        looked = 0;
-      }
+    while (!ready()) {
+      if (comes_while_looking(ready)) continue;
+      const double asleep = seconds_of_clock();
+      if (!deadline) deadline = now() + options_.timeout;
+      sleep(waiting, job, *deadline);
+      const bool was_soon = seconds_of_clock() - asleep < soon;
+      looks_ = was_soon ? std::min(2 * looks_, most_looks) : std::max(looks_ / 2, least_looks);
     }
+  }
+  // Looks for a while. False: nothing has moved, and it is time to sleep.
+  template <class Ready>
+  bool comes_while_looking(Ready ready) {
+    double last = seconds_of_clock();
+    for (int looked = 1; !advance(); ++looked) {
+      if (looked == looks_) return false;
+      std::this_thread::yield();
+      if (ready()) return true;
+      const double before = std::exchange(last, seconds_of_clock());
+      if (last - before > long_look) return false;
+    }
+    return true;
   }
   void sleep(const Waiting& waiting, InFlightOp* job, double deadline) {
     const double left = deadline - now();
@@ -243,7 +262,7 @@ class Engine {
   }
   // A strand of the main code that waits for a job.
   Waiting waiting_for(InFlightOp& job, Where where) const {
-    if (!job.body) return {&job.call, where, {&job.request, nullptr}, -1};
+    if (!job.body || job.ended) return {&job.call, where, {&job.request, nullptr}, -1};
     int strand = 0;
     for (const auto& [group, queue] : queues_) {
       strand += queue.empty() ? 0 : 1;
@@ -260,8 +279,8 @@ class Engine {
     transport_->fail(message);
     throw Timeout(waiting.where, message);
   }
-  double now() const {
-    if (options_.now) return options_.now();
+  double now() const { return options_.now ? options_.now() : seconds_of_clock(); }
+  static double seconds_of_clock() {
     const auto since = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration<double>(since).count();
   }
@@ -275,7 +294,9 @@ class Engine {
 
   // Runs a collective until it waits again; false if it has to wait still.
   bool resume(InFlightOp& job) {
-    if (job.worker && !is_ready(job.waiting)) return false;
+    if (job.worker ? !is_ready(job.waiting) : job.is_queued && to_begin_.front() != &job)
+      return false;
+    if (!job.worker && job.is_queued) to_begin_.pop_front();
     running_ = &job;
     const int lane = context().lane;
     if (job.worker) {
@@ -303,11 +324,13 @@ class Engine {
   EngineOptions options_;
   std::thread::id thread_ = std::this_thread::get_id();
   std::map<int, std::deque<std::shared_ptr<InFlightOp>>>
-      queues_;  // by group; the first of each runs
+      queues_;                              // by group; the first of each runs
+  std::deque<const InFlightOp*> to_begin_;  // of those that the transport queues
   std::vector<std::pair<std::unique_ptr<InFlightOp>, std::shared_ptr<void>>> detached_;
   size_t detached_looks_ = 0;  // that could have been taken since the last
   std::vector<std::unique_ptr<FiberWorker>> idle_;
   std::vector<Waiting> strands_;  // while the rank sleeps
+  int looks_ = most_looks;        // before it sleeps: fewer if waits have been long lately
   Asking asking_;
   bool asleep_ = false;            // it only asks, and the transport takes it for one that waits
   InFlightOp* running_ = nullptr;  // whose fiber runs now

@@ -48,10 +48,11 @@ class FiberWorker {
 struct InFlightOp {
   Call call;
   int group = 0;
-  Request request;                      // of a message
+  Request request;                      // of a message, or what its collective has queued
   std::function<void()> body;           // of a collective; a message has none
   std::unique_ptr<FiberWorker> worker;  // that runs it, from its start to its end
   Waiting waiting;                      // what it waits for
+  bool is_queued = false;               // by the transport, when it begins
   bool ended = false;
   std::exception_ptr error;
   std::function<void()> finish;  // by the wait() that finds it done

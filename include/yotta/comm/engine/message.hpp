@@ -10,6 +10,7 @@
 #pragma once
 
 #include "yotta/comm/engine/engine.hpp"
+#include "yotta/machine/group_network.hpp"
 #include "yotta/machine/trace.hpp"
 
 namespace yotta {
@@ -28,6 +29,7 @@ struct Group {
       "world";  // kept until the program ends (Communicator::named), or own_name
   std::string own_name;
   int lane = -1;  // of the clock, for its collectives: its rank's first, second, ... communicator
+  mutable std::shared_ptr<const GroupNetwork> network;  // network_of()
 
   Group() = default;
   ~Group() {
@@ -41,6 +43,39 @@ struct Group {
   bool is_mirrored() const { return !images.empty(); }
 };
 
+// What the group sees of the machine that its clock describes; one level without cost where none
+// is.
+inline std::shared_ptr<const GroupNetwork> network_of(const Group& group) {
+  CostSink* const clock = context().clock;
+  if (group.network == nullptr && clock != nullptr) {
+    std::vector<int> peers = group.is_mirrored() ? group.images : group.members;
+    for (int& peer : peers) peer += group.is_mirrored() ? first_image : 0;
+    group.network = clock->network(peers);
+  }
+  if (group.network != nullptr) return group.network;
+  return std::make_shared<const GroupNetwork>(GroupNetwork{group.size()});
+}
+
+// Which ranks an algorithm tells apart, where one rank stands for all on several levels: those of
+// its own node from others; each from each; none, and then all wait for the slowest link.
+enum class Apart : uint8_t { none, nodes, ranks };
+struct ToldApart {
+  Apart what = Apart::none;
+  int node = 1;  // ranks of one
+
+  bool is_outside(int peer) const { return what == Apart::nodes && peer >= node; }
+};
+
+// The chip at the other end of a message of a mirrored group, over whose link it is timed.
+inline int image_of(const Group& group, int peer, ToldApart apart) {
+  size_t image = static_cast<size_t>(peer);
+  if (peer > 0 && apart.what != Apart::ranks && !network_of(group)->inner.empty())
+    image = apart.what == Apart::none || apart.is_outside(peer)
+                ? group.images.size() - 1
+                : static_cast<size_t>(apart.node) - 1;
+  return group.images[image];
+}
+
 // The other end of a message, and the lane of point-to-point messages to (or from) it, on the
 // clock.
 inline int clock_peer(const Request& request) {
@@ -53,8 +88,19 @@ inline void join_lane(int waiting, int other) {
   if (CostSink* clock = context().clock) clock->wait(waiting, clock->now(other));
 }
 
+// What a message is a part of; collectives have tags below 0.
+inline Communication communication_of(const Request& request) {
+  if (request.tag >= 0) return Communication::message;
+  for (const Communication kind :
+       {Communication::broadcast, Communication::all_reduce, Communication::reduce_scatter,
+        Communication::all_gather, Communication::all_to_all})
+    if (std::string_view(request.call->operation).starts_with(name(kind))) return kind;
+  return Communication::collective;
+}
+
 inline MessageCost message_cost(const Request& request, std::string_view label, int lane) {
-  return {clock_peer(request), request.data.nbytes(), lane, label, request.communicator};
+  return {clock_peer(request),  request.data.nbytes(),    lane, label,
+          request.communicator, communication_of(request)};
 }
 // Counts a message when it is posted (a send) or done (a recv), and tells the clock.
 inline void charge_send(Request& request, std::string_view label, int lane) {
@@ -74,7 +120,7 @@ inline void charge_recv(const Request& request, std::string_view label, int lane
 
 // A request to or from `peer`, a rank of `group`; `call` must live as long as the request.
 inline void fill(Request& request, Request::Kind kind, const Group& group, const Call& call,
-                 Data data, int peer, int64_t tag) {
+                 Data data, int peer, int64_t tag, ToldApart apart = {}) {
   request.kind = kind;
   request.group = group.number;
   request.communicator = group.name;
@@ -83,7 +129,8 @@ inline void fill(Request& request, Request::Kind kind, const Group& group, const
   request.data = data;
   request.call = &call;
   if (!group.is_mirrored()) return;
-  request.image = group.images[static_cast<size_t>(peer)];
+  request.image = image_of(group, peer, apart);
+  if (apart.what == Apart::nodes) request.tag = 2 * tag - (apart.is_outside(peer) ? 1 : 0);
   if (data.count > 0 && data.device != Device::meta)
     fail(
         call.where,
@@ -99,8 +146,9 @@ inline Data writable(ConstData data) {
 class Messages {
  public:
   // tag < 0: messages of a collective, which run on its lane of the clock.
-  Messages(const Group& group, const Call& call, std::string_view label, int64_t tag)
-      : group_(group), call_(call), label_(label), tag_(tag) {}
+  Messages(const Group& group, const Call& call, std::string_view label, int64_t tag,
+           ToldApart apart = {})
+      : group_(group), call_(call), label_(label), tag_(tag), apart_(apart) {}
   ~Messages() {
     for (Request* request : {&send_, &recv_})
       if (request->call != nullptr && !request->done) transport().withdraw(*request);
@@ -109,13 +157,13 @@ class Messages {
   Messages& operator=(const Messages&) = delete;
 
   void send(ConstData data, int to) {
-    fill(send_, Request::Kind::send, group_, call_, writable(data), to, tag_);
+    fill(send_, Request::Kind::send, group_, call_, writable(data), to, tag_, apart_);
     if (is_user()) join_lane(lane_of(send_), compute_lane);
     charge_send(send_, label_, lane_for(send_));
     transport().post(send_);
   }
   void recv(Data data, int from) {
-    fill(recv_, Request::Kind::recv, group_, call_, data, from, tag_);
+    fill(recv_, Request::Kind::recv, group_, call_, data, from, tag_, apart_);
     transport().post(recv_);
   }
   void wait() {
@@ -154,6 +202,7 @@ class Messages {
   const Call& call_;
   std::string_view label_;
   int64_t tag_;
+  ToldApart apart_;
   Request send_, recv_;
 };
 

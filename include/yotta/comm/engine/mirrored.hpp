@@ -21,10 +21,16 @@
 // Contract: chips[0] is this rank's own; all tensors are on meta; only collectives in which all
 // ranks do the same (no root, a count that the ranks divide, an algorithm without roles: rings,
 // Bruck, pairwise, dissemination; recursive doubling and halving for powers of two). Under a clock
-// all chips must see equal links, or they would not stay in step: one level of the cluster, or one
-// ring of a torus; and where this rank sends to another live one, its images must send to theirs
-// over equal links. All else is refused with its reason, but for point-to-point messages: that what
-// is sent to image i is received from image p - i is the caller's to see to.
+// all chips must see the same network, or they would not stay in step: one level of the cluster, as
+// many chips of each node, or one ring of a torus; and where this rank sends to another live one,
+// its images must send to theirs over equal links. All else is refused with its reason, but for
+// point-to-point messages: that what is sent to image i is received from image p - i is the
+// caller's to see to.
+//
+// Of several levels multi-rail and hierarchical algorithms use both links, in the node and between
+// nodes: each rank sends as many messages over either, so what leaves the node comes back as what
+// enters it. In all others some ranks wait for the slowest link, and then all do: so each of their
+// messages is timed as one over that link.
 // Cost: that of one rank, whatever the number of images.
 #pragma once
 

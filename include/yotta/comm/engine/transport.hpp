@@ -68,18 +68,6 @@ struct Request {
 
 // A collective for a transport that has it itself. Arrays as in communicator.hpp; broadcast, reduce
 // and all_reduce work in place: in is out. mean is asked for as a sum.
-enum class Operation : uint8_t {
-  broadcast,
-  reduce,
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  all_to_all,
-  all_to_all_v,
-  gather,
-  scatter,
-  barrier
-};
 struct NativeCall {
   Operation operation;
   ConstData in = {};
@@ -112,11 +100,9 @@ class Transport {
   virtual void post(Request& request) = 0;
   // Is it done? Never blocks. May advance the transport.
   virtual bool test(Request& request) = 0;
-  // Orders the rank's own code after what this group's collectives have done, or after a message
-  // that is done. For transports whose operations may still be in flight on a device's stream when
-  // test() says that they are done.
-  virtual void join(int group) { static_cast<void>(group); }
-  virtual void join(Request& message) { static_cast<void>(message); }
+  // Orders the rank's own code after a request that is done. For transports whose operations may
+  // still be in flight on a device's stream when test() says that they are done.
+  virtual void join(Request& request) { static_cast<void>(request); }
   // Takes back a request that is not done; on return nobody touches its data any more.
   virtual void withdraw(Request& request) = 0;
   // Sleeps until all requests of any strand are done, `seconds` have passed, or for no reason at
@@ -155,7 +141,12 @@ class Transport {
     return shares_memory() && whole.device == Device::cpu;
   }
   // Starts one, of kind native: among the ranks of request.group, each with its own `call`. A group
-  // has one in flight at most.
+  // has one in flight at most, unless the transport queues them: then they run in the order in
+  // which they were posted.
+  virtual bool has_queues(Device device) const {
+    static_cast<void>(device);
+    return false;
+  }
   virtual void post(Request& request, const NativeCall& call) {
     static_cast<void>(call);
     yotta::fail(request.call->where, "these ranks have no {} of their own; take another algorithm",

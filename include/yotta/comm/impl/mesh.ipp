@@ -42,6 +42,7 @@ YOTTA_INLINE Communicator Mesh::along(std::span<const Axis> axes, Where where) c
       for (size_t at = 0; at < before; ++at)
         members.push_back(members[at] + i * stride(shape_, axis));
   }
+  std::sort(members.begin(), members.end());  // as split() orders them
   const bool are_alive = !is_mirrored_ || has_pp;
   const Communicator made = are_alive ? world_.split(rank_ - inside, inside, where)
                                       : world_.mirrored(std::move(members), where);

@@ -16,7 +16,7 @@ YOTTA_INLINE Timed run_on(const Cluster& cluster, int n, const RankBody& body,
   std::vector<std::unique_ptr<VirtualClock>> clocks;
   for (int rank = 0; rank < n; ++rank)
     clocks.push_back(
-        std::make_unique<VirtualClock>(cluster, rank, recording_options(clock_options)));
+        std::make_unique<VirtualClock>(cluster, rank, recording_options(clock_options), where));
   options.clock = [&](int rank) { return clocks[static_cast<size_t>(rank)].get(); };
   Timed run;
   run.reports = run_ranks(n, body, options, where);
@@ -32,7 +32,8 @@ YOTTA_INLINE Timed run_on(const Cluster& cluster, int n, const RankBody& body,
     for (int rank = 0; rank < n; ++rank)
       run.ends[static_cast<size_t>(rank)] = yotta::seconds(run.trace, rank);
   if (!clock_options.trace) run.trace = {};
-  if (clock_options.trace && run_observer() != nullptr && !detail::is_inside_rank())
+  if (clock_options.trace && clock_options.observed && run_observer() != nullptr &&
+      !detail::is_inside_rank())
     run_observer()->timed(run.trace, cluster.name);
   return run;
 }

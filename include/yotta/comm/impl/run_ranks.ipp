@@ -14,6 +14,7 @@
 #include "yotta/comm/engine/message.hpp"
 #include "yotta/comm/processes/launch_environment.hpp"
 #include "yotta/comm/threads/thread_transport.hpp"
+#include "yotta/core/options.hpp"
 
 namespace yotta {
 
@@ -137,6 +138,8 @@ YOTTA_INLINE void run_rank(int rank, const std::shared_ptr<ThreadWorld>& world,
 YOTTA_INLINE std::vector<RankReport> run_ranks(int n, const RankBody& body,
                                                const RunOptions& options, Where where) {
   if (n < 1) fail(where, "run_ranks needs at least one rank, not {}", n);
+  check_option(where, "RunOptions::threads", options, &RunOptions::threads, zero_or_more);
+  check_option(where, "RunOptions::timeout", options, &RunOptions::timeout, above_zero_or_endless);
   const bool nested = detail::is_inside_rank();
   RunObserver* const observer = options.clock || nested ? nullptr : run_observer();
   if (rank_host() != nullptr && !options.clock && !nested && observer == nullptr)

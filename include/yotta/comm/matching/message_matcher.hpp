@@ -9,7 +9,7 @@
 // message goes to the first receive, and messages do not overtake each other.
 //
 //     threads    RequestMatcher: both sides are requests in one memory
-//     TCP        an unexpected message is its header and bytes
+//     sockets    an unexpected message is its header and bytes
 //     NCCL       an unexpected message is a buffer on the device
 //
 // Cost: a search in a tree, log n steps for n receives or messages, however many of them lie there.

@@ -13,6 +13,14 @@
 //     lane_after, compute_after    that stream waits for an event
 //     ready                        ncclCommGetAsyncError: in progress, done, or an error
 //
+// ncclCommSplit sets its communicator to NULL, and a thread of NCCL's writes it when the split is
+// done (github.com/NVIDIA/nccl, issue 1472). So a lane that is left before that is never freed; it
+// happens only when a rank has failed.
+//
+// Lanes' streams have the highest priority: what other ranks wait for goes before what is computed
+// here. Their launches are ordered by NcclLanes, and by NCCL 2.26 and newer on the GPU too
+// (NCCL_LAUNCH_ORDER_IMPLICIT).
+//
 // NCCL has a version of its header, when this is compiled, and of its library, when it runs: 2.10
 // has bf16 and is the oldest; 2.13 says more of an error; 2.14 makes communicators that never block
 // the host (before, joining waits for the others); 2.18 splits them. A library older than the
@@ -86,8 +94,11 @@ inline void check_nccl(ncclResult_t code, ncclComm_t comm = nullptr) {
   const char* const last = "";
   static_cast<void>(comm);
 #endif
-  throw CommError(Where::current(), fmt::format("NCCL: {} {}", ncclGetErrorString(code),
-                                                last == nullptr ? "" : last));
+  const std::string text = last == nullptr ? "" : last;
+  const bool shared = text.find("Duplicate GPU") != std::string::npos;
+  throw CommError(Where::current(),
+                  fmt::format("NCCL: {} {}{}", ncclGetErrorString(code), text,
+                              shared ? "; as many processes as GPUs, or --share-gpu" : ""));
 }
 
 class NcclItself : public NcclLibrary {
@@ -124,28 +135,38 @@ class NcclItself : public NcclLibrary {
 #if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 18, 0)
   bool can_split() const override { return true; }
   Handle split(Handle handle, int color, int key) override {
-    std::unique_ptr<Lane> part = color < 0 ? std::make_unique<Lane>() : make_lane();
+    Lane* const part = (color < 0 ? std::make_unique<Lane>() : make_lane()).release();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     check_nccl(ncclCommSplit(of(handle).comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key,
                              &part->comm, &config),
                of(handle).comm);
-    return color < 0 ? nullptr : part.release();
+    return part;
   }
 #else
   bool can_split() const override { return false; }
   Handle split(Handle, int, int) override { return nullptr; }
 #endif
+  bool is_made(Handle handle) override {
+    return __atomic_load_n(&of(handle).comm, __ATOMIC_ACQUIRE) != nullptr;
+  }
   bool ready(Handle handle) override {
     ncclResult_t state = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(of(handle).comm, &state), of(handle).comm);
     check_nccl(state, of(handle).comm);
     return state == ncclSuccess;
   }
+  void finalize([[maybe_unused]] Handle handle) override {
+#if YOTTA_NCCL_VERSION >= NCCL_VERSION(2, 14, 0)
+    check_nccl(ncclCommFinalize(of(handle).comm), of(handle).comm);
+#endif
+  }
   void leave(Handle handle, bool aborts) noexcept override {
+    if (aborts && !is_made(handle)) return;  // NCCL may still write it
     const std::unique_ptr<Lane> lane(&of(handle));
-    static_cast<void>(aborts ? ncclCommAbort(lane->comm) : ncclCommDestroy(lane->comm));
-    static_cast<void>(cudaStreamDestroy(lane->stream));
+    if (lane->comm != nullptr)
+      static_cast<void>(aborts ? ncclCommAbort(lane->comm) : ncclCommDestroy(lane->comm));
+    if (lane->stream != nullptr) static_cast<void>(cudaStreamDestroy(lane->stream));
   }
   void begin_group() override { check_nccl(ncclGroupStart()); }
   void end_group() override { check_nccl(ncclGroupEnd()); }
@@ -157,11 +178,7 @@ class NcclItself : public NcclLibrary {
   void compute_after(Mark mark) override {
     check_cuda(cudaStreamWaitEvent(compute_stream(), event_of(mark), 0));
   }
-  bool has_passed(Mark mark) override {
-    const cudaError_t code = cudaEventQuery(event_of(mark));
-    if (code != cudaErrorNotReady) check_cuda(code);
-    return code == cudaSuccess;
-  }
+  bool has_passed(Mark mark) override { return !still_runs(cudaEventQuery(event_of(mark))); }
   // An event may be recorded again at once: a stream that waits for it waits for what it was when
   // the wait began.
   void forget(Mark mark) noexcept override { events_.push_back(event_of(mark)); }
@@ -211,7 +228,9 @@ class NcclItself : public NcclLibrary {
   };
   static std::unique_ptr<Lane> make_lane() {
     auto lane = std::make_unique<Lane>();
-    check_cuda(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking));
+    int least = 0, greatest = 0;
+    check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    check_cuda(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, greatest));
     return lane;
   }
   static cudaEvent_t event_of(Mark mark) { return reinterpret_cast<cudaEvent_t>(mark); }
@@ -265,6 +284,7 @@ class NcclItself : public NcclLibrary {
 
 [[gnu::used]] inline std::shared_ptr<Transport> make_nccl_transport(
     std::shared_ptr<Transport> inner, NcclOptions options) {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   auto made = std::make_shared<NcclTransport>(std::move(inner), std::make_shared<NcclItself>(),
                                               options.timeout);
   const std::weak_ptr<NcclTransport> watcher = made;

@@ -1,7 +1,9 @@
 // NCCL lanes: NCCL communicators, each with a stream and a queue of tasks for it, in order; and the
 // messages on them.
 //
-//     lane of a group         its collectives     made at the first one
+//     two lanes of a group    its collectives     each made at its first one: reductions have a
+//                                                 lane of their own, so that FSDP's gathers and
+//                                                 reduce-scatters overlap
 //     lane from rank a to b   a's messages to b   so that none waits behind a message the other way
 //
 // How a lane is made. By an id: a member makes one and sends it to the others, and all join. A
@@ -16,6 +18,16 @@
 //
 //     compute stream   ─ grad 1 ─┬─ grad 2 ──────── wait() ─ step ─►
 //     lane's stream              └─ all_reduce 1 ────┘
+//
+// One order. A collective's kernel waits on the GPU for those of the other ranks, and a GPU holds
+// only so many. If rank 0 launched those of two groups in another order than rank 1, each might
+// wait for what the other has no room for. So a rank gives NCCL the collectives and splits of all
+// its lanes in the order in which the program called them, one when NCCL has taken the one before;
+// programs that call them in one order on all ranks never stand still.
+//
+// Splits. NCCL writes the new communicator from a thread of its own, some time after the call. So a
+// part's lane is kept until its parent is ready again, also on a rank that is in no part, and is
+// given nothing before the communicator is there.
 //
 // Messages. NCCL's have no tags: between two ranks the next one sent meets the next one received,
 // whatever they are. So an envelope goes ahead of each, over the transport beneath, and the
@@ -45,6 +57,7 @@
 #include "yotta/comm/nccl/bootstrap.hpp"
 #include "yotta/comm/nccl/nccl_library.hpp"
 #include "yotta/comm/waiting/control_plane.hpp"
+#include "yotta/core/system/accelerator.hpp"
 
 namespace yotta {
 
@@ -65,8 +78,8 @@ struct NcclLane {
   NcclLibrary::Handle handle = nullptr;
   NcclBootstrap::MessagePtr id = nullptr;  // on its way
   std::deque<NcclTask> queue = {};
+  bool takes_turns = false;       // it has collectives
   bool busy = false;              // the first of the queue has been given to NCCL
-  NcclLibrary::Mark unseen = 0;   // after its last collective, if no call has waited for it
   std::vector<Request*> leaving;  // detached, and taken by NCCL: done when the device is
 };
 
@@ -87,24 +100,28 @@ class NcclLanes {
     if (lane.members.empty()) lane.members = {from, to};
     return lane;
   }
-  // The lane of a group's collectives; `id` is the same on all its members.
-  NcclLane& of_group(int group, const std::vector<int>& members, uint64_t id) {
-    NcclLane& lane = lanes_[{0, 0, group}];
+  // A lane of a group's collectives; `id` is the same on all its members.
+  NcclLane& of_group(int group, const std::vector<int>& members, uint64_t id, bool reduces) {
+    NcclLane& lane = lanes_[{0, reduces ? 1 : 0, group}];
     if (!lane.members.empty()) return lane;
     lane.members = members;
-    lane.kind = 2 + static_cast<int64_t>(id % 16000);  // 0: a messages' lane, 1: envelopes
+    lane.takes_turns = true;
+    lane.kind = 2 + static_cast<int64_t>(2 * (id % 8000)) + (reduces ? 1 : 0);  // 0, 1: messages'
     return lane;
   }
-  // The same if a collective of the group has made it, or null. After any collective of the group
-  // all members agree.
+  // One of them, if a collective of the group has made it, or null. After any collective of the
+  // group all members agree.
   NcclLane* find_group(int group) {
-    const auto found = lanes_.find({0, 0, group});
-    return found == lanes_.end() ? nullptr : &found->second;
+    for (const int reduces : {0, 1})
+      if (const auto found = lanes_.find({0, reduces, group}); found != lanes_.end())
+        return &found->second;
+    return nullptr;
   }
 
   void add(NcclLane& lane, NcclTask task) {
-    if (task.begin == 0) task.begin = nccl_->computed();
+    if (task.begin == 0) task.begin = computed();
     lane.queue.push_back(std::move(task));
+    if (lane.takes_turns) turns_.push_back(&lane);
     pump(lane);
   }
   // Has the library splits of its own? Then all members of the parent call this; `part`: null if
@@ -112,14 +129,25 @@ class NcclLanes {
   bool can_split() const { return nccl_->can_split(); }
   void split(NcclLane& parent, int color, int key, NcclLane* part) {
     if (part != nullptr) part->parent = &parent;
-    add(parent, {nullptr, [color, key, part](NcclLibrary& nccl, NcclLibrary::Handle handle) {
-                   const NcclLibrary::Handle made = nccl.split(handle, color, key);
-                   if (part != nullptr) part->handle = made;
+    const auto made = std::make_shared<NcclLibrary::Handle>(nullptr);
+    add(parent, {nullptr,
+                 [=](NcclLibrary& nccl, NcclLibrary::Handle handle) {
+                   *made = nccl.split(handle, color, key);
+                   if (part != nullptr) part->handle = *made;
+                 },
+                 [this, made, part](NcclLibrary::Mark mark) {
+                   nccl_->forget(mark);
+                   if (part == nullptr) nccl_->leave(*made, false);
                  }});
   }
 
-  // Advances a lane as far as possible without waiting.
+  // Advances a lane as far as possible without waiting, and those whose turn comes before.
   void pump(NcclLane& lane) {
+    while (lane.takes_turns && !turns_.empty() && turns_.front() != &lane) {
+      NcclLane& first = *turns_.front();
+      with_root_cause(first, [&] { move_on(first); });
+      if (!turns_.empty() && turns_.front() == &first) break;
+    }
     with_root_cause(lane, [&] { move_on(lane); });
   }
   // Advances all lanes. Returns a request that NCCL has not taken yet, or null. `leaving`: also one
@@ -134,14 +162,17 @@ class NcclLanes {
     }
     return last;
   }
-  NcclLibrary::Mark computed() { return nccl_->computed(); }
-  // The rank's computation continues after a mark, or after the lane's last collective.
+  // After all that the rank was asked to compute so far, kernels that are only gathered included.
+  NcclLibrary::Mark computed() {
+    launch_gathered(Where::current());
+    return nccl_->computed();
+  }
+  // The rank's computation continues after a mark.
   void see(NcclLibrary::Mark mark) {
     if (mark == 0) return;
     nccl_->compute_after(mark);
     nccl_->forget(mark);
   }
-  void see(NcclLane& lane) { see(std::exchange(lane.unseen, 0)); }
   // The lane that a request waits on; null: none.
   NcclLane* find(const Request& request) {
     for (auto& [name, lane] : lanes_)
@@ -157,12 +188,27 @@ class NcclLanes {
                        !(lane.busy && lane.queue.front().request == &request);
     if (!waits) abort_lane(lane);
     std::erase_if(lane.queue, [&](const NcclTask& task) { return task.request == &request; });
+    while (lane.takes_turns &&
+           std::count(turns_.begin(), turns_.end(), &lane) > std::ssize(lane.queue))
+      turns_.erase(std::prev(std::find(turns_.rbegin(), turns_.rend(), &lane).base()));
   }
 
   // Throws errors of operations in flight.
   void look() {
     for (auto& [name, lane] : lanes_)
-      if (lane.handle != nullptr) with_root_cause(lane, [&] { nccl_->ready(lane.handle); });
+      if (has_communicator(lane)) with_root_cause(lane, [&] { nccl_->ready(lane.handle); });
+  }
+  // All ranks end well. The lanes are left when they are ready again.
+  void finalize() {
+    for (auto& [name, lane] : lanes_)
+      if (has_communicator(lane)) with_root_cause(lane, [&] { nccl_->finalize(lane.handle); });
+  }
+  bool are_ready() {
+    bool all = true;
+    for (auto& [name, lane] : lanes_)
+      if (has_communicator(lane))
+        with_root_cause(lane, [&] { all = nccl_->ready(lane.handle) && all; });
+    return all;
   }
   // `aborts`: a rank has failed, and NCCL is given no more tasks.
   void leave_all(bool aborts) noexcept {
@@ -171,7 +217,7 @@ class NcclLanes {
       if (lane.id != nullptr) bootstrap_->cancel(*lane.id);
       if (aborts)
         abort_lane(lane);
-      else if (lane.handle != nullptr)
+      else if (has_communicator(lane))  // else NCCL may still write it
         nccl_->leave(std::exchange(lane.handle, nullptr), false);
     }
   }
@@ -197,8 +243,9 @@ class NcclLanes {
   }
   void move_on(NcclLane& lane) {
     if (aborted_) return;
-    if (lane.handle == nullptr && !lane.queue.empty() && !try_join(lane)) return;
+    if (!lane.queue.empty() && !try_join(lane)) return;
     while (!lane.queue.empty() && nccl_->ready(lane.handle)) {
+      if (lane.takes_turns && turns_.front() != &lane) break;
       if (!std::exchange(lane.busy, !lane.busy)) {
         nccl_->lane_after(lane.handle, lane.queue.front().begin);
         nccl_->forget(lane.queue.front().begin);
@@ -207,6 +254,7 @@ class NcclLanes {
       }
       const NcclTask task = std::move(lane.queue.front());
       lane.queue.pop_front();
+      if (lane.takes_turns) turns_.pop_front();
       finish(lane, task);
     }
     std::erase_if(lane.leaving, [&](Request* request) {
@@ -223,20 +271,18 @@ class NcclLanes {
       request.handle = mark;
       return lane.leaving.push_back(&request);
     }
-    if (request.kind == Request::Kind::native) {
-      if (lane.unseen != 0) nccl_->forget(lane.unseen);
-      lane.unseen = mark;
-    } else {
-      request.handle = mark;
-    }
+    request.handle = mark;
     request.done = true;
   }
-  // Makes the lane's communicator once its id is here. The first member makes the id and sends it.
+  bool has_communicator(const NcclLane& lane) {
+    return lane.handle != nullptr && nccl_->is_made(lane.handle);
+  }
+  // Makes the lane's communicator once its id is here, or its parent has been split. True if it is
+  // there. The first member makes the id and sends it.
   bool try_join(NcclLane& lane) {
-    if (lane.parent != nullptr) {
-      pump(*lane.parent);
-      return lane.handle != nullptr;
-    }
+    if (has_communicator(lane)) return true;
+    if (lane.parent != nullptr) with_root_cause(*lane.parent, [&] { move_on(*lane.parent); });
+    if (lane.parent != nullptr || lane.handle != nullptr) return has_communicator(lane);
     const auto self = std::find(lane.members.begin(), lane.members.end(), rank_);
     NcclLibrary::Id id;
     if (self == lane.members.begin()) {
@@ -250,7 +296,7 @@ class NcclLanes {
     }
     lane.handle = nccl_->join(id, static_cast<int>(lane.members.size()),
                               static_cast<int>(self - lane.members.begin()));
-    return true;
+    return has_communicator(lane);
   }
   void abort_lane(NcclLane& lane) noexcept {
     if (lane.handle != nullptr) nccl_->leave(std::exchange(lane.handle, nullptr), true);
@@ -260,7 +306,8 @@ class NcclLanes {
   int rank_;
   std::shared_ptr<NcclBootstrap> bootstrap_;
   std::shared_ptr<NcclLibrary> nccl_;
-  std::map<std::array<int, 3>, NcclLane> lanes_;  // by {from, to, -1} or {0, 0, group}
+  std::map<std::array<int, 3>, NcclLane> lanes_;  // by {from, to, -1} or {0, reduces, group}
+  std::deque<NcclLane*> turns_;  // of the collectives and splits that NCCL has not taken
   bool aborted_ = false;
   Call call_;
   Request no_request_;  // stands for a task without a request

@@ -17,7 +17,9 @@
 namespace yotta {
 
 // A call may return before it has been carried out. Until then ready() is false, and no other call
-// may be made on that communicator. Errors: CommError with NCCL's message.
+// may be made on that communicator. join() and split() return a lane, into which another thread
+// writes the communicator when it is there: until then is_made() is false, no call may be made, and
+// the lane may not be left. Errors: CommError with NCCL's message.
 class NcclLibrary {
  public:
   using Handle = void*;
@@ -28,10 +30,14 @@ class NcclLibrary {
   virtual Id new_id() = 0;
   virtual Handle join(const Id& id, int size, int rank) = 0;  // with a stream of its own
   // Splits a lane by color; in each part the ranks are ordered by key, then by rank. color < 0: in
-  // no part, returns null.
+  // no part. Then the lane that it returns stays without a communicator, and may be left when the
+  // one that was split is ready again.
   virtual bool can_split() const = 0;
   virtual Handle split(Handle lane, int color, int key) = 0;
+  virtual bool is_made(Handle lane) = 0;
   virtual bool ready(Handle lane) = 0;
+  // All that the lane was given is to end; all ranks call it. Then it is left when it is ready.
+  virtual void finalize(Handle lane) = 0;
   virtual void leave(Handle lane, bool aborts) noexcept = 0;
   virtual void begin_group() = 0;
   virtual void end_group() = 0;

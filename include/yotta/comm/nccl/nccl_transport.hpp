@@ -3,7 +3,7 @@
 //
 //     Communicator ─► NcclTransport ─┬─ data on cuda ─┬─ messages      ┐ on lanes:
 //                                    │                └─ collectives   ┘ nccl_lanes.hpp
-//                                    └─ all else ──► inner, these ranks' transport: MPI or TCP
+//                                    └─ all else ──► inner, these ranks' transport: MPI or sockets
 //                                         data on cpu, splits, bootstrap messages, who has failed
 //
 // When a rank fails the others hear of it over `inner`, also while they wait for the device
@@ -48,13 +48,16 @@ class NcclTransport : public Transport {
       return inner_->post(request, call);
     const std::vector<int>& members = groups_.at(request.group).members;
     const auto in_group = std::find(members.begin(), members.end(), rank()) - members.begin();
+    request.data.device = Device::cuda;  // it is ours
     lanes_.add(
-        lane_of(request.group),
+        lane_of(request.group, call.operation == Operation::reduce_scatter),
         {&request, [call, p = static_cast<int>(members.size()), r = static_cast<int>(in_group)](
                        NcclLibrary& nccl, NcclLibrary::Handle handle) {
            run_on_lane(nccl, handle, call, p, r);
          }});
   }
+  // A lane keeps what it is given in its order.
+  bool has_queues(Device device) const override { return device == Device::cuda; }
   bool test(Request& request) override {
     if (request.done) return true;
     if (!is_ours(request)) return inner_->test(request);
@@ -70,13 +73,9 @@ class NcclTransport : public Transport {
       messages_.withdraw(request);
     request.done = true;
   }
-  void join(int group) override {
-    inner_->join(group);
-    if (NcclLane* lane = lanes_.find_group(group)) lanes_.see(*lane);
-  }
-  void join(Request& message) override {
-    if (message.data.device != Device::cuda) return inner_->join(message);
-    lanes_.see(std::exchange(message.handle, 0));
+  void join(Request& request) override {
+    if (request.data.device != Device::cuda) return inner_->join(request);
+    lanes_.see(std::exchange(request.handle, 0));
   }
   void sleep(std::span<const Waiting> strands, double seconds) override {
     messages_.advance();
@@ -131,6 +130,7 @@ class NcclTransport : public Transport {
     }
     accelerator_or_fail(where).wait(where);
     messages_.end();
+    leave_lanes(where);
     inner_->end(where);
     if (!unreceived.empty()) throw CommError(where, unreceived);
   }
@@ -176,9 +176,20 @@ class NcclTransport : public Transport {
     int color = 0, key = 0;
   };
 
-  NcclLane& lane_of(int group) {
+  NcclLane& lane_of(int group, bool reduces = false) {
     const Members& members = groups_.at(group);
-    return lanes_.of_group(group, members.members, members.id);
+    return lanes_.of_group(group, members.members, members.id, reduces);
+  }
+  // NCCL's communicators are finalised by all ranks together, and then left.
+  void leave_lanes(Where where) {
+    const auto wait = [&] {
+      for (; !lanes_.are_ready(); std::this_thread::sleep_for(std::chrono::microseconds(20)))
+        check(where);
+    };
+    wait();
+    lanes_.finalize();
+    wait();
+    lanes_.leave_all(false);
   }
   bool any_on_a_lane(std::span<const Waiting> strands) {
     for (const Waiting& strand : strands)
@@ -196,9 +207,7 @@ class NcclTransport : public Transport {
     return strands_;
   }
 
-  bool is_ours(const Request& request) {
-    return request.data.device == Device::cuda || lanes_.find(request) != nullptr;
-  }
+  static bool is_ours(const Request& request) { return request.data.device == Device::cuda; }
   [[noreturn]] void fail_unreceived(const Request& left, Where where) {
     const std::string message =
         fmt::format("rank {} has ended, but after {} s nobody has come for {}", rank(), timeout_,

@@ -1,9 +1,8 @@
 // Starting a job on this machine, and how it has ended.
 //
-//     JobWatch          the processes are ours: each is waited for, and if one fails the others
-//                       hear of it at once (rank_words.hpp), and are killed if they do not end
+//     start_process     one process, which ends with the thread that has started it
 //     start_mpirun      the processes are mpirun's: it says how they have ended, and each rank says
-//                       it too
+//                       it too (rank_words.hpp)
 //
 // A status of 0 alone proves nothing: MPICH's mpirun has reported success for a rank that had left
 // before MPI_Finalize, and a rank that calls exit(0) in the middle of a run has status 0.
@@ -66,28 +65,6 @@ class HeldSignals {
 
  private:
   sigset_t before_ = {};
-};
-
-// Waits for the processes of a job, by rank, and tells those that are left of each that has failed.
-// They end by themselves. What has not ended `patience` seconds after a failure is killed: a
-// stopped process hears nothing.
-class JobWatch {
- public:
-  JobWatch(std::vector<pid_t> processes, RankWords& words, double patience = 20,
-           SignalSeen seen = nullptr);
-  LaunchResult wait();
-
- private:
-  bool has_ended(size_t index);
-  void kill_the_rest();
-  void pass_on();
-
-  std::vector<pid_t> processes_;
-  std::vector<int> codes_;  // by rank; -1: it runs
-  RankWords& words_;
-  double patience_;
-  SignalSeen seen_;
-  LaunchResult result_;
 };
 
 // Starts mpirun with n ranks and waits for its end. Its status counts, unless it is 0 and a rank

@@ -21,7 +21,7 @@
 // exceptions the text is kept. Both sides are the same program on the same kind of machine, so
 // numbers travel as they lie in memory.
 //
-// A derived class says how the processes find each other: mpi_ranks.hpp, tcp_ranks.hpp.
+// A derived class says how the processes find each other: mpi_ranks.hpp, socket_ranks.hpp.
 #pragma once
 
 #include <chrono>
@@ -79,6 +79,8 @@ class ProcessRanks : public RankHost {
   // be done, and all processes end with this program: every process should print the error that
   // names it.
   bool lost() const { return lost_; }
+  // The process that was lost, if one was: "rank 2 has failed: its process, 4711 on node7, ...".
+  const std::string& describe_lost() const { return lost_text_; }
   // The program's end, with an error or (empty) without one: waits for the others, and returns the
   // error that each ended with. Processes that continue instead are told of it, and nothing is
   // returned.
@@ -121,7 +123,8 @@ class ProcessRanks : public RankHost {
   std::vector<ProcessAddress> addresses_;  // by rank
   int rank_ = 0, rank_on_host_ = 0, ranks_on_host_ = 0, cores_ = 1;
   bool lost_ = false, ended_ = false;  // ended_: this process, or another
-  std::exception_ptr timed_out_;       // this rank, in the run that goes on
+  std::string lost_text_;
+  std::exception_ptr timed_out_;  // this rank, in the run that goes on
   std::chrono::steady_clock::time_point overdue_;
 };
 

@@ -9,7 +9,7 @@
 //
 // ControlPlane decides what is said, not how it travels: control messages leave through a function
 // that the transport hands in, and the transport gives those that arrive to read().
-// mpi_control_plane.hpp and tcp_transport.hpp do.
+// mpi_control_plane.hpp and socket_transport.hpp do.
 //
 // WaitMonitor, on rank 0, finds deadlocks among ranks that share no memory:
 //
@@ -275,6 +275,7 @@ class ControlPlane {
   bool failed() const { return failed_; }
   // Throws if a rank has failed: the exception that this rank should see.
   void check(Where where) {
+    last_call_ = where;
     if (!failed_) return;
     heard_ = true;
     const bool culprit = std::count(verdict_.culprits.begin(), verdict_.culprits.end(), rank_) > 0;
@@ -285,9 +286,12 @@ class ControlPlane {
     if (verdict_.kind == CommVerdict::Kind::mismatch) throw Mismatch(where, verdict_.text);
     fail_as<CommError>(where, "this rank has failed before, its world is over: {}", verdict_.text);
   }
-  // The same at the end of the rank's code, unless a call has thrown already.
+  // The same at the end of the rank's code, unless a call has thrown already. Two calls that differ
+  // are found where the rank made its last one.
   void check_at_end(Where where) {
-    if (!heard_) check(where);
+    if (heard_) return;
+    const bool differs = failed_ && verdict_.kind == CommVerdict::Kind::mismatch;
+    check(differs ? last_call_.value_or(where) : where);
   }
   void fail(const std::string& message) {
     heard_ = true;
@@ -468,6 +472,7 @@ class ControlPlane {
   WaitMonitor monitor_;  // used by rank 0 only
   std::map<std::pair<uint64_t, int64_t>, ComparedCall> calls_;
   std::set<std::pair<uint64_t, int64_t>> confirmed_;
+  std::optional<Where> last_call_;                    // of this rank
   CommVerdict verdict_;                               // written once, before failed_
   std::atomic<bool> failed_ = false, heard_ = false;  // heard_: this rank has thrown it
   std::atomic<int64_t> epoch_ = 0;

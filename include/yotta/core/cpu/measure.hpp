@@ -42,6 +42,25 @@ double shortest_seconds(double seconds_budget, Body&& body) {
   return std::max(best, 1e-9);  // a clock may be coarser than a small body
 }
 
+// The shortest mean time of a call, of something that is timed from outside, as a GPU by events:
+// seconds_of(calls) runs so many calls and says how long they took. There are more and more calls
+// until a batch takes 5 ms, so that its ends do not count; then at least 3 batches, until the
+// budget is spent.
+template <class SecondsOf>
+double shortest_of_batches(double seconds_budget, SecondsOf&& seconds_of) {
+  constexpr int most = 1 << 16;
+  int calls = 1;
+  seconds_of(calls);  // the warm-up
+  while (calls < most && seconds_of(calls) < 5e-3) calls *= 2;
+  double best = 1e300, spent = 0;
+  for (int tries = 0; tries < 3 || spent < seconds_budget; ++tries) {
+    const double seconds = seconds_of(calls);
+    best = std::min(best, seconds / calls);
+    spent += std::max(seconds, 1e-4);  // a clock that stands still ends, too
+  }
+  return std::max(best, 1e-9);
+}
+
 // The best f32 matmul rate of `threads` threads, in GFLOP/s, on squares of `size`.
 double measure_matmul_gflops(int threads, double seconds_budget = 0.5, int64_t size = 1024);
 

@@ -5,7 +5,8 @@
 // waiting for it would cost more still. Therefore the caller does the work itself, and helpers join
 // while there is some left:
 //
-//     caller   post job ──▶ work(0) ─────────────────────▶ close job, wait for those who came
+//     caller   post job ──▶ work(0) ─────────────────────▶ close job, wait for those who came:
+//                                                          a few looks, then asleep
 //     helper             wakes, joins ──▶ work(1) ──▶ leaves, stays awake a moment for the next job
 //     helper                         still asleep: the job is closed before it comes
 //
@@ -60,15 +61,18 @@ class ThreadPool {
   void close(Job& job);
   // A job with room, joined; null if there is none. Under mutex_.
   Job* join(int& index);
+  // The job may end as soon as this helper is out of it.
+  void leave(Job& job);
   [[noreturn]] void help();
   // Until another job is posted: first awake but giving way to everybody, then asleep.
   void rest(uint64_t seen);
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, left_;
   Job* jobs_ = nullptr;  // open jobs, newest first
   int helpers_ = 0;
   int sleeping_ = 0;
+  std::atomic<int> closing_ = 0;  // callers that sleep until their helpers have left
   std::atomic<uint64_t> posted_{0};
 };
 

@@ -15,10 +15,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "yotta/core/error.hpp"
 #include "yotta/core/system/build.hpp"
+#include "yotta/core/system/late_checks.hpp"
 
 // Functions of the host and of kernels alike.
 #if defined(__CUDACC__)
@@ -30,6 +33,13 @@
 #define YOTTA_BODY [[gnu::always_inline]] YOTTA_HOST_DEVICE inline
 
 namespace yotta {
+
+// What was recorded on a device, to be done again as a whole.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void launch(Where where) = 0;
+};
 
 enum class Transfer : uint8_t { to_device, to_host, on_device };
 
@@ -43,14 +53,60 @@ class Accelerator {
   virtual void copy_rows(void* to, int64_t to_row, const void* from, int64_t from_row,
                          int64_t bytes, int64_t rows) = 0;
   virtual void zero(void* memory, int64_t bytes) = 0;
-  // The host waits until all that was asked for has been done.
+  // The host waits until all that was asked for has been done. Throws what late checks have found.
   virtual void wait(Where where = Where::current()) = 0;
+  // Records what body() asks of the device, which does none of it yet. body() must not wait for
+  // values, bring numbers of the host, or ask for more memory than a run of it just before has
+  // left: each is refused with its reason. What it reads and writes elsewhere must outlive the
+  // record.
+  virtual std::unique_ptr<RecordedWork> record(const std::function<void()>& body, Where where) = 0;
+  // What the host asks for in between has this name in a profiler's timeline. Ranges lie in each
+  // other.
+  virtual void begin_range(const std::string& /*name*/) {}
+  virtual void end_range() {}
+  // Where kernels write down what late checks find.
+  virtual LateFinding* finding(Where where) = 0;
+
+  LateChecks late_checks;
 };
 
 // The one of this process; null: there is none, and why.
 Accelerator*& accelerator();
 std::string& why_no_accelerator();
 Accelerator& accelerator_or_fail(Where where);
+
+// Memory of a device that one op uses for itself, on no ledger, like the CPU's PackBuffer.
+class DeviceScratch {
+ public:
+  explicit DeviceScratch(int64_t bytes, Where where)
+      : memory_(accelerator_or_fail(where).allocate(bytes, where)) {}
+  ~DeviceScratch() { accelerator()->release(memory_); }
+  DeviceScratch(const DeviceScratch&) = delete;
+  DeviceScratch& operator=(const DeviceScratch&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+
+ private:
+  void* memory_;
+};
+
+// While it lives, a range: "layers.3 forward". Nothing where there is no device.
+class RangeScope {
+ public:
+  RangeScope(const std::string& of, const char* what) : device_(accelerator()) {
+    if (device_ != nullptr) device_->begin_range(of + " " + what);
+  }
+  ~RangeScope() {
+    if (device_ != nullptr) device_->end_range();
+  }
+  RangeScope(const RangeScope&) = delete;
+  RangeScope& operator=(const RangeScope&) = delete;
+
+ private:
+  Accelerator* device_;
+};
 
 // How many neighbouring numbers a body works on at once: in a kernel one a thread, on the CPU a
 // register full (nn/cpu/vectors.hpp).
@@ -63,6 +119,16 @@ struct KernelOf {
   static inline Launch launch = nullptr;
 };
 
+// What this thread has gathered and not launched yet: a KernelBatch (kernel_batch.hpp).
+class Gathered {
+ public:
+  virtual ~Gathered() = default;
+  virtual void run(Where where) = 0;
+};
+Gathered*& gathered_kernels();  // this thread's; null: nothing is gathered
+// What was gathered comes before what is to follow.
+void launch_gathered(Where where);
+
 // body for every item, by its kernel. `operation`: for the message if this build has none.
 template <class Body>
 void run_kernel(const char* operation, const Body& body, int64_t items, Where where) {
@@ -70,6 +136,7 @@ void run_kernel(const char* operation, const Body& body, int64_t items, Where wh
   if (KernelOf<Body>::launch == nullptr)
     fail(where, "{}: this build has no kernel for it; copy its tensors with .to(Device::cpu)",
          operation);
+  launch_gathered(where);
   KernelOf<Body>::launch(body, items, where);
 }
 

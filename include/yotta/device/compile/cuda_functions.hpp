@@ -14,6 +14,7 @@ __device__ inline Real first(V v) { return v; }
 __device__ inline V count_from(long c) { return Real(c); }
 __device__ inline V load(const Real* from, long) { return *from; }
 __device__ inline void store(Real* to, V v, long) { *to = v; }
+__device__ inline void stream(Real* to, V v, long) { *to = v; }
 __device__ inline void store_one(Real* to, V v) { if (threadIdx.x == 0) *to = v; }
 __device__ inline void fetch(const Real*) {}
 __device__ inline void fetch_to_write(Real*) {}
@@ -27,8 +28,9 @@ __device__ inline double exp_of(double x) { return exp(x); }
 __device__ inline float sqrt_of(float x) { return sqrtf(x); }
 __device__ inline double sqrt_of(double x) { return sqrt(x); }
 __device__ inline unsigned high_word(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
-__device__ inline V keep(long index, unsigned threshold, unsigned key0, unsigned key1, unsigned name0,
-                         unsigned name1) {
+struct Draws {};  // a thread draws one number at a time
+__device__ inline V keep(Draws, long index, unsigned threshold, unsigned key0, unsigned key1,
+                         unsigned name0, unsigned name1) {
   unsigned c[4] = {unsigned(index / 4), unsigned(index / 4 >> 32), name0, name1};
   for (int round = 0; round < 10; ++round) {
     const unsigned a = high_word(c[0], 0xD2511F53u), b = high_word(c[2], 0xCD9E8D57u);

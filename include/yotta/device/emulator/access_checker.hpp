@@ -26,12 +26,16 @@
 
 #include "yotta/device/emulator/lanes.hpp"
 #if defined(YOTTA_CHECKED)
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "yotta/device/emulator/access_faults.hpp"
@@ -78,14 +82,16 @@ YOTTA_UNSEEN inline int sectors_of(const Request& request, size_t bytes) {
 }
 
 // Passes over the banks for some lanes: the largest number of different words in one bank.
-YOTTA_UNSEEN inline int wavefronts_of_phase(const uintptr_t* addresses, int lanes, size_t bytes) {
+// Atomic operations on one word come one after the other.
+YOTTA_UNSEEN inline int wavefronts_of_phase(const uintptr_t* addresses, int lanes, size_t bytes,
+                                            bool atomic) {
   uintptr_t words[32][32];
   int in_bank[32] = {}, most = 0;
   for (int i = 0; i < lanes; ++i)
     for (uintptr_t word = addresses[i] / 4; word <= (addresses[i] + bytes - 1) / 4; ++word) {
       const uintptr_t bank = word % 32;
       int at = in_bank[bank];
-      while (at > 0 && words[bank][at - 1] != word) --at;
+      while (at > 0 && (atomic || words[bank][at - 1] != word)) --at;
       if (at > 0 || in_bank[bank] == 32) continue;
       words[bank][in_bank[bank]++] = word;
       if (in_bank[bank] > most) most = in_bank[bank];
@@ -134,7 +140,8 @@ class Counters {
     const int step = lanes_per_phase(kind.bytes);
     for (int first = 0; first < request.lanes; first += step) {
       const int lanes = request.lanes - first < step ? request.lanes - first : step;
-      counts.wavefronts += wavefronts_of_phase(request.addresses + first, lanes, kind.bytes);
+      counts.wavefronts += wavefronts_of_phase(request.addresses + first, lanes, kind.bytes,
+                                               kind.access == Access::atomic);
       ++counts.ideal_wavefronts;
     }
   }
@@ -210,8 +217,8 @@ class Counters {
   }
 
   YOTTA_UNSEEN LineCounts& counts_of(const LogEntry& kind) {
-    const uint64_t key = uint64_t{kind.site} << 8 | uint64_t{kind.shared} << 1 |
-                         uint64_t{kind.access != Access::read};
+    const uint64_t key =
+        uint64_t{kind.site} << 8 | uint64_t{kind.shared} << 1 | uint64_t{!only_reads(kind.access)};
     Recent& recent = recent_[kind.site % recents];
     if (recent.counts == nullptr || recent.key != key) recent = {key, &make(key)};
     return *recent.counts;
@@ -258,6 +265,8 @@ class UncheckedScope {
 // Defined in scheduler.hpp.
 [[noreturn]] void stop_lane(std::function<std::string()> explain);
 YOTTA_UNSEEN void pause_lane();
+Where barrier_of(int lane);  // of this block, at which it waits; line 0: it does not
+[[noreturn]] void give_up_lane(const void* at);
 
 // What the checkers of a launch's blocks share. One launch is checked at a time.
 class CheckedLaunch {
@@ -270,6 +279,7 @@ class CheckedLaunch {
   CheckedLaunch& operator=(const CheckedLaunch&) = delete;
 
   LaunchOrder& order() { return order_; }
+  ProgramRegions& variables() { return variables_; }
   void grid_met() { order_.all_met(); }
 
  private:
@@ -279,6 +289,7 @@ class CheckedLaunch {
   }
   std::lock_guard<std::mutex> lock_;
   LaunchOrder order_;
+  ProgramRegions variables_;
 };
 
 class AccessChecker {
@@ -287,12 +298,12 @@ class AccessChecker {
                 CheckedLaunch& launch)
       : task_(task),
         stacks_(reinterpret_cast<uintptr_t>(stacks.bottom(0))),
-        stack_bytes_(stacks.bytes()),
+        all_stacks_(stacks.bytes()),
         image_(image_of(task.kernel)),
         sites_(image_),
         regions_(image_, SharedArrays::of(image_).for_kernel(image_, task.kernel), dynamic_shared,
-                 task.shared_bytes),
-        order_(launch.order()),
+                 task.shared_bytes, launch.variables()),
+        order_(launch.order(), static_cast<int>(task.size.x * task.size.y * task.size.z)),
         profile_(Profile::current()) {}
   ~AccessChecker() {
     if (profile_ != nullptr) counters_.report(*profile_, sites_);
@@ -301,10 +312,9 @@ class AccessChecker {
   AccessChecker& operator=(const AccessChecker&) = delete;
 
   // What the scheduler tells it.
-  void block_starts(uint64_t number, const std::vector<Lane>& lanes) {
+  void block_starts(uint64_t number) {
     order_.block_starts(number);
-    lanes_ = reinterpret_cast<uintptr_t>(lanes.data());
-    lane_bytes_ = lanes.size() * sizeof(Lane);
+    sums_.clear();
   }
   YOTTA_UNSEEN void lane_starts() { active_checker = this; }
   YOTTA_UNSEEN static void lane_ends() { active_checker = nullptr; }
@@ -315,7 +325,7 @@ class AccessChecker {
   void block_ends() { report_uninitialised(); }
   void lanes_met(int warp, uint32_t mask) { order_.lanes_met(warp, mask); }
   void warp_waits() { counters_.read_logs(); }
-  void fence() { order_.fence(); }
+  void fence(FenceScope scope) { order_.fence(this_lane->index, scope); }
 
   // The line at which a lane was stopped. If the instruction is on no line of the kernel, that of
   // the last access.
@@ -330,10 +340,16 @@ class AccessChecker {
 
   // An access of the lane that runs.
   YOTTA_UNSEEN void access(const void* pointer, size_t bytes, Access kind, uint32_t site) {
+    if (two_values()) stop_lane([this] { return explain_two_values(); });
     last_site_ = site;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
-    if (address - stacks_ < stack_bytes_) return;  // a local variable
-    if (address - lanes_ < lane_bytes_) return;    // threadIdx and its like
+    if (address - stack_of(this_lane->index) < stack_bytes) {  // its own local variable
+      if (!sums_.empty()) check_sums(address, bytes, kind, site);
+      return;
+    }
+    if (only_reads(kind) && address - reinterpret_cast<uintptr_t>(this_lane) < sizeof(Lane))
+      return;  // threadIdx and its like
+    let_others_go(kind, address);
     Region* const region = check_place(address, bytes, kind, site);
     if (region == nullptr) return;
     check_order(*region, address - region->begin, bytes, kind, site, 0);
@@ -353,11 +369,78 @@ class AccessChecker {
     if (region != nullptr) check_order(*region, address - region->begin, bytes, kind, site, mark);
     this_lane = running;
   }
+  // Two writes that nothing orders are a race unless they write the same value; the second one has
+  // happened. Whether they are one.
+  YOTTA_UNSEEN bool two_values() {
+    if (!two_writes_) return false;
+    const auto* const now = reinterpret_cast<const void*>(two_writes_->address);
+    if (std::memcmp(now, before_, two_writes_->bytes) != 0) return true;
+    two_writes_.reset();
+    return false;
+  }
+  std::string explain_two_values() { return explain(*two_writes_, sites_); }
   // The lane that runs computes an index beyond its array's type.
   void beyond_extent(const char* array_type, int64_t index, uint32_t site) {
     Incident incident{.fault = Fault::extent, .site = site};
     incident.array_type = array_type;
     incident.index = index;
+    report_fault(incident);
+  }
+  // The lane that runs copies a struct: some of its words may be padding.
+  YOTTA_UNSEEN void copies_struct(const void* pointer, size_t bytes) {
+    struct_ = {this_lane->index, reinterpret_cast<uintptr_t>(pointer), bytes};
+  }
+  // An instruction of this lane that takes one kind of memory only.
+  void check_space(const Lane& lane, const void* pointer, size_t bytes, Access kind, uint32_t site,
+                   bool shared) {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    const Region* const region = regions_.find(address, site);
+    const bool local = address - stack_of(0) < all_stacks_;
+    const bool well = region != nullptr ? region->shared == shared
+                                        : !local && regions_.variable(address, site) == nullptr;
+    if (well) return;
+    Lane* const running = this_lane;
+    this_lane = const_cast<Lane*>(&lane);
+    Incident incident{Fault::space, kind, address, bytes, site};
+    incident.wants_shared = shared;
+    incident.copier = copier_;
+    report_fault(incident);
+    this_lane = running;
+  }
+  // A copy of this lane will read `bytes` here; the address must be a multiple of `whole`.
+  void begin_copy_from(const Lane& lane, const void* from, size_t bytes, size_t whole,
+                       uint32_t site) {
+    check_space(lane, from, bytes, Access::read, site, false);
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    if (address % whole != 0 && regions_.find(address, site) != nullptr)
+      report_fault({Fault::misaligned, Access::read, address, whole, site});
+  }
+  // A copy of this lane will fill these bytes of shared memory; no other one of its own may.
+  void begin_copy(const Lane& lane, const void* to, size_t bytes, uint32_t site) {
+    check_space(lane, to, bytes, Access::write, site, true);
+    const auto address = reinterpret_cast<uintptr_t>(to);
+    Region* const region = regions_.find(address, site);
+    const size_t offset = region == nullptr ? 0 : address - region->begin;
+    Incident incident{Fault::in_flight, Access::write, address, bytes, site};
+    if (region != nullptr && offset + bytes <= region->bytes && address % bytes == 0)
+      for (const Cell& cell : region->shadow->cells(offset, bytes)) {
+        incident.other = cell.write;
+        if (order_.in_flight(cell.write) &&
+            thread_of(cell.write.who) == static_cast<uint32_t>(lane.index))
+          report_fault(incident);
+      }
+    check(lane, to, bytes, Access::write, site, in_flight_mark);
+  }
+  // What a copy of this lane reads is not what it was when the copy began.
+  void copy_changed(const void* from, size_t bytes, uint32_t site,
+                    Copier copier = Copier::cp_async) {
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    Region* const region = regions_.find(address, site);
+    if (region == nullptr) return;
+    Incident incident{Fault::changed_in_flight, Access::read, address, bytes, site};
+    incident.copier = copier;
+    for (const Cell& cell : region->shadow->cells(address - region->begin, bytes))
+      if (cell.write.time >= incident.other.time) incident.other = cell.write;
     report_fault(incident);
   }
   // A copy of this lane has filled these bytes: they are no longer in flight.
@@ -370,8 +453,219 @@ class AccessChecker {
                     (cell.write.who & in_flight_mark) != 0 ? cell.write.site : site};
   }
 
+  // ---- mbarriers (mbarrier.hpp), by the lane that runs ----
+  void mbarrier_begins(const void* barrier, Where where) {
+    check_space(*this_lane, barrier, 8, Access::write, site(where), true);
+    check(*this_lane, barrier, 8, Access::write, site(where), 0);
+  }
+  // The thread uses an mbarrier: it must come after its initialisation.
+  void mbarrier_used(const void* barrier, Where where) {
+    const auto address = reinterpret_cast<uintptr_t>(barrier);
+    Region* const region = regions_.find(address, site(where));
+    if (region == nullptr) return;
+    for (const Cell& cell : region->shadow->cells(address - region->begin, 8))
+      check_against_write(cell.write, {Fault::race, Access::atomic, address, 8, site(where)},
+                          order_.number_of(this_lane->index), order_.oldest_rival(true));
+  }
+  void mbarrier_arrives(const void* barrier) {
+    order_.arrive(this_lane->index, reinterpret_cast<uintptr_t>(barrier));
+  }
+  void mbarrier_completes(const void* barrier) {
+    order_.complete(reinterpret_cast<uintptr_t>(barrier));
+  }
+  void mbarrier_passed(const void* barrier, int parity) {
+    order_.pass(this_lane->index, reinterpret_cast<uintptr_t>(barrier), parity);
+  }
+  void fence_proxy(ProxyFence kind) { order_.fence_proxy(this_lane->index, kind); }
+  // Whether bulk copies of this lane know an mbarrier: whether a fence follows its initialisation.
+  bool copies_know(const void* barrier) {
+    const auto address = reinterpret_cast<uintptr_t>(barrier);
+    Region* const region = regions_.find(address, 0);
+    if (region == nullptr) return true;
+    const Touch written = region->shadow->cells(address - region->begin, 8).first->write;
+    return order_.reaches_copies(written, this_lane->index, ProxyFence::all) ||
+           order_.reaches_copies(written, this_lane->index, ProxyFence::mbarriers);
+  }
+
+  // ---- bulk copies (cp_async_bulk.hpp) of the lane that runs ----
+  // The time tells a load's bytes.
+  uint32_t load_begins(const void* barrier, int parity, int swizzle) {
+    order_.load_begins(reinterpret_cast<uintptr_t>(barrier), parity, swizzle);
+    return order_.now();
+  }
+  void load_has_begun() { order_.load_has_begun(); }
+  void load_lands(uint32_t time) { order_.load_lands(time); }
+  // It will read these bytes; what threads wrote to shared memory must have passed a fence.
+  void bulk_reads(const std::vector<CopyPiece>& pieces, Copier copier, Where where) {
+    const uint32_t at = site(where);
+    for (const CopyPiece& each : pieces) {
+      if (each.from == nullptr) continue;
+      check_space_of_bulk(each.from, each.bytes, Access::read, copier, at);
+      each_word(each.from, each.bytes, [&](const std::byte* word, size_t bytes) {
+        check(*this_lane, word, bytes, Access::read, at, 0);
+        if (copier == Copier::bulk_store) check_proxy_fence(word, bytes, at);
+      });
+    }
+    count_bulk(pieces, Access::read, copier == Copier::bulk_store, at);
+  }
+  // It will write these bytes.
+  void bulk_writes(const std::vector<CopyPiece>& pieces, Copier copier, Where where) {
+    const uint32_t at = site(where);
+    for (const CopyPiece& each : pieces) {
+      check_space_of_bulk(each.to, each.bytes, Access::write, copier, at);
+      copier_ = copier;
+      each_word(each.to, each.bytes, [&](const std::byte* word, size_t bytes) {
+        check_own_copies(word, bytes, at);
+        check(*this_lane, word, bytes, Access::write, at, in_flight_mark);
+      });
+      copier_ = Copier::cp_async;
+    }
+    count_bulk(pieces, Access::write, copier == Copier::bulk_load, at);
+  }
+  // ---- wgmmas (wgmma.hpp) of the lane that runs, for its warp ----
+  // One begins to read its tiles, numbers of 16 bits, by a descriptor that names this swizzle.
+  void wgmma_reads(const std::vector<const std::byte*>& places, int swizzle, Where where) {
+    const uint32_t at = site(where);
+    for (const std::byte* const place : places) {
+      check(*this_lane, place, 2, Access::read, at, 0);
+      check_proxy_fence(place, 2, at, Copier::wgmma);
+      check_swizzle(place, swizzle, at);
+    }
+  }
+  // It is done with them.
+  void wgmma_has_read(const std::vector<const std::byte*>& places, Where where) {
+    const uint32_t at = site(where);
+    by_wgmma_ = true;
+    for (const std::byte* const place : places) check(*this_lane, place, 2, Access::read, at, 0);
+    by_wgmma_ = false;
+  }
+  // The warp commits wgmmas that its warp group, of this number, executes.
+  void wgmmas_begin(int group) { order_.arrive(this_lane->index, key_of_group(group)); }
+  // The group's four warps have committed, and this one has noted what was read.
+  void wgmmas_done(int group) {
+    wgmmas_begin(group);
+    order_.complete(key_of_group(group));
+  }
+  // All lanes of a warp know that.
+  void wgmmas_awaited(int warp) {
+    order_.pass(this_lane->index, key_of_group(warp / 4), 0);
+    order_.lanes_met(warp, ~0u);
+  }
+  // One of its numbers has changed meanwhile.
+  void wgmma_changed(const std::byte* place, Where where) {
+    copy_changed(place, 2, site(where), Copier::wgmma);
+  }
+  // d of a lane is in flight, and no longer.
+  void sums_begin(int lane, const void* d, size_t bytes, Where where) {
+    sums_[lane].push_back({reinterpret_cast<uintptr_t>(d), bytes, site(where)});
+  }
+  void sums_end(int lane, const void* d) {
+    const auto found = sums_.find(lane);
+    if (found == sums_.end()) return;
+    std::erase_if(found->second, [&](const SumsInFlight& each) {
+      return each.begin == reinterpret_cast<uintptr_t>(d);
+    });
+    if (found->second.empty()) sums_.erase(found);
+  }
+
+  // A store has written these bytes, and this lane knows it.
+  void bulk_written(void* to, size_t bytes, Where where) {
+    finish_copy(*this_lane, to, bytes, site(where));
+  }
+  // What it reads is not what it was when it began.
+  void bulk_changed(const void* byte, Copier copier, Where where) {
+    const auto word = reinterpret_cast<uintptr_t>(byte) / 4 * 4;
+    copy_changed(reinterpret_cast<const void*>(word), 4, site(where), copier);
+  }
+
  private:
-  // The region of an access that lies in one and is aligned; null for the program's own variables.
+  // Among the addresses of mbarriers, for which it is too small.
+  static uintptr_t key_of_group(int group) { return static_cast<uintptr_t>(group) + 1; }
+  // visit(begin, bytes) for each word, and for the halves and bytes at both ends.
+  template <class Visit>
+  static void each_word(const std::byte* begin, size_t bytes, Visit visit) {
+    for (size_t step = 0; bytes > 0; begin += step, bytes -= step) {
+      step = 4;
+      while (step > bytes || reinterpret_cast<uintptr_t>(begin) % step != 0) step /= 2;
+      visit(begin, step);
+    }
+  }
+  void check_space_of_bulk(const void* pointer, size_t bytes, Access kind, Copier copier,
+                           uint32_t site) {
+    copier_ = copier;
+    check_space(*this_lane, pointer, bytes, kind, site,
+                (kind == Access::write) == (copier == Copier::bulk_load));
+    copier_ = Copier::cp_async;
+  }
+  // Another copy of this lane that writes here and may be on its way.
+  void check_own_copies(const void* word, size_t bytes, uint32_t site) {
+    const auto address = reinterpret_cast<uintptr_t>(word);
+    Region* const region = regions_.find(address, site);
+    if (region == nullptr || address - region->begin + bytes > region->bytes) return;
+    for (const Cell& cell : region->shadow->cells(address - region->begin, bytes))
+      if (order_.in_flight(cell.write))
+        check_against_write(cell.write, {Fault::race, Access::write, address, bytes, site},
+                            order_.number_of(this_lane->index) | in_flight_mark, 0);
+  }
+  void check_proxy_fence(const void* word, size_t bytes, uint32_t site,
+                         Copier copier = Copier::bulk_store) {
+    const auto address = reinterpret_cast<uintptr_t>(word);
+    Region* const region = regions_.find(address, site);
+    if (region == nullptr) return;
+    for (const Cell& cell : region->shadow->cells(address - region->begin, bytes)) {
+      if ((cell.write.who & in_flight_mark) != 0 || cell.write.time < order_.oldest_value(true) ||
+          order_.reaches_copies(cell.write, this_lane->index, ProxyFence::all))
+        continue;
+      Incident incident{Fault::no_proxy_fence, Access::read, address, bytes, site};
+      incident.copier = copier;
+      incident.other = cell.write;
+      report_fault(incident);
+    }
+  }
+  void check_swizzle(const void* place, int swizzle, uint32_t site) {
+    const auto address = reinterpret_cast<uintptr_t>(place);
+    Region* const region = regions_.find(address, site);
+    if (region == nullptr) return;
+    const Touch write = region->shadow->cells(address - region->begin, 2).first->write;
+    const int written = order_.swizzle_of(write);
+    if (written < 0 || written == swizzle) return;
+    Incident incident{Fault::swizzle, Access::read, address, 2, site};
+    incident.other = write;
+    incident.swizzles[0] = written;
+    incident.swizzles[1] = swizzle;
+    report_fault(incident);
+  }
+  // The lane that runs touches a local variable.
+  void check_sums(uintptr_t address, size_t bytes, Access kind, uint32_t site) {
+    const auto found = sums_.find(this_lane->index);
+    if (found == sums_.end()) return;
+    for (const SumsInFlight& each : found->second) {
+      if (address >= each.begin + each.bytes || address + bytes <= each.begin) continue;
+      Incident incident{Fault::sum_in_flight, kind, address, bytes, site};
+      incident.other.site = each.site;
+      report_fault(incident);
+    }
+  }
+  // Its bytes on one side, 16 at a time, as requests of 32 of those.
+  void count_bulk(const std::vector<CopyPiece>& pieces, Access kind, bool shared, uint32_t site) {
+    if (profile_ == nullptr) return;
+    Request request;
+    const auto count = [&] {
+      counters_.count({0, site, 16, kind, shared}, request);
+      request.lanes = 0;
+    };
+    for (const CopyPiece& each : pieces) {
+      const std::byte* const begin = kind == Access::read ? each.from : each.to;
+      if (begin == nullptr) continue;
+      for (size_t at = 0; at < each.bytes; at += 16) {
+        request.addresses[request.lanes++] = reinterpret_cast<uintptr_t>(begin) + at;
+        if (request.lanes == 32) count();
+      }
+    }
+    if (request.lanes > 0) count();
+  }
+
+  // The region of an access that lies in one and is aligned; null for constants of the program.
   YOTTA_UNSEEN __attribute__((always_inline)) inline Region* check_place(uintptr_t address,
                                                                          size_t bytes, Access kind,
                                                                          uint32_t site) {
@@ -379,16 +673,35 @@ class AccessChecker {
     if (region == nullptr) {
       const bool argument =
           address - reinterpret_cast<uintptr_t>(task_.arguments) < task_.argument_bytes;
-      if (!argument && !regions_.in_program(address))
-        report_fault({Fault::outside, kind, address, bytes, site});
+      const bool local = address - stack_of(0) < all_stacks_;
+      if (regions_.in_program(address))
+        check_constant(address, bytes, kind, site);
+      else if (!argument)
+        report_fault({local ? Fault::local : Fault::outside, kind, address, bytes, site});
       return nullptr;
     }
-    if (address - region->begin + bytes > region->bytes)
+    check_inside(*region, address, bytes, kind, site);
+    return region;
+  }
+  YOTTA_UNSEEN __attribute__((always_inline)) inline void check_inside(const Region& region,
+                                                                       uintptr_t address,
+                                                                       size_t bytes, Access kind,
+                                                                       uint32_t site) {
+    if (address - region.begin + bytes > region.bytes)
       report_fault({Fault::outside, kind, address, bytes, site});
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
     if (power_of_two && bytes <= 16 && (address & (bytes - 1)) != 0)
       report_fault({Fault::misaligned, kind, address, bytes, site});
-    return region;
+  }
+
+  // An access to the program's own memory that is to no variable which a kernel may write.
+  void check_constant(uintptr_t address, size_t bytes, Access kind, uint32_t site) {
+    if (const Region* const variable = regions_.variable(address, site)) {
+      check_inside(*variable, address, bytes, kind, site);
+      if (!only_reads(kind)) report_fault({Fault::constant, kind, address, bytes, site});
+    } else if (regions_.in_gap(address)) {
+      report_fault({Fault::outside, kind, address, bytes, site});
+    }
   }
 
   // Compares an access with what its cells remember, and records it there.
@@ -397,20 +710,27 @@ class AccessChecker {
                                                                       uint32_t site,
                                                                       uint32_t mark) {
     const uint32_t me =
-        order_.number_of(this_lane->index) | mark | (kind == Access::atomic ? atomic_mark : 0);
+        order_.number_of(this_lane->index) | mark | (is_strong(kind) ? atomic_mark : 0);
     const Touch touch{order_.now(), me, site};
     const uint32_t since = order_.oldest_rival(region.shared),
                    valid = order_.oldest_value(region.shared);
-    if (kind == Access::atomic) order_.acquire();
-    for (Cell& cell : region.shadow->cells(offset, bytes)) {
+    const auto cells = region.shadow->cells(offset, bytes);
+    size_t unwritten = 0;  // cells in a row
+    const size_t whole =
+        std::min(region.shadow->cells_of_word(), static_cast<size_t>(cells.last - cells.first));
+    if (is_strong(kind)) order_.meet(this_lane->index, region.begin + offset);
+    for (Cell& cell : cells) {
       const Touch& write = cell.write;
       if (write.who != me && (write.time >= since || (write.who & in_flight_mark) != 0))
         check_against_write(write, {Fault::race, kind, region.begin + offset, bytes, site}, me,
                             since);
-      if (write.time < valid && kind != Access::write)
+      unwritten = write.time < valid ? unwritten + 1 : 0;
+      if (unwritten == whole && kind != Access::write && kind != Access::volatile_write)
         report_fault({Fault::uninitialised, kind, region.begin + offset, bytes, site});
-      if (kind == Access::read) {
-        if (cell.read.who != me) cell.other_read = cell.read;
+      if (only_reads(kind)) {
+        if (cell.read.who != me &&
+            order_.distance(cell.read, me) >= order_.distance(cell.other_read, me))
+          cell.other_read = cell.read;
         cell.read = touch;
         continue;
       }
@@ -421,33 +741,103 @@ class AccessChecker {
     }
   }
 
+  // A thread that reads a volatile variable again waits for it to change.
+  YOTTA_UNSEEN void let_others_go(Access kind, uintptr_t address) {
+    const uintptr_t looked_at = std::exchange(this_lane->looked_at, 0);
+    if (kind != Access::volatile_read) return;
+    if (looked_at == address) {
+      this_lane->waits = true;
+      const auto copied = struct_;
+      pause_lane();
+      struct_ = copied;
+    }
+    this_lane->looked_at = address;
+  }
+
+  YOTTA_UNSEEN uintptr_t stack_of(int lane) const {
+    return stacks_ + static_cast<size_t>(lane) * stack_bytes;
+  }
+
   // Another thread's access that may race with this one.
   void check_against_write(const Touch& write, Incident incident, uint32_t me, uint32_t since) {
     incident.other = write;
     incident.other_access = (write.who & atomic_mark) != 0 ? Access::atomic : Access::write;
     const bool in_flight = order_.in_flight(write);
-    if (in_flight) incident.fault = Fault::in_flight;
-    if (in_flight || (write.time >= since && order_.races(write, me))) report_fault(incident);
+    if (in_flight && order_.has_landed(write, thread_of(me))) return;
+    if (in_flight) name_copy(write, incident, me);
+    if (!in_flight && (write.time < since || !order_.races(write, me))) return;
+    const bool both_write = incident.access == Access::write &&
+                            incident.other_access == Access::write && (me & in_flight_mark) == 0;
+    if (in_flight || !both_write) return report_fault(incident);
+    if (two_writes_) return;
+    complete(incident);
+    std::memcpy(before_, reinterpret_cast<const void*>(incident.address), incident.bytes);
+    two_writes_ = incident;
+  }
+  // It is a copy's.
+  void name_copy(const Touch& write, Incident& incident, uint32_t me) {
+    incident.fault = Fault::in_flight;
+    if (by_wgmma_) {
+      incident.copier = Copier::wgmma;
+    } else if (const auto load = order_.load_of(write, static_cast<int>(thread_of(me)))) {
+      incident.copier = Copier::bulk_load;
+      incident.load = *load;
+    } else if (const Region* region = regions_.find(incident.address, incident.site);
+               region != nullptr && !region->shared) {
+      incident.copier = Copier::bulk_store;
+    }
   }
   void check_against_read(const Touch& read, Incident incident, uint32_t me) {
+    incident.copier = copier_;
     incident.other = read;
     incident.other_access = (read.who & atomic_mark) != 0 ? Access::atomic : Access::read;
     if (order_.races(read, me)) report_fault(incident);
   }
-  void report_fault(Incident incident) {
+  // Adds what is known of the threads and the place.
+  void complete(Incident& incident) {
     incident.block = this_lane->block_index;
     incident.thread = this_lane->thread;
     incident.other_block = coordinates(block_of(incident.other.who), task_.grid);
     incident.other_thread = coordinates(thread_of(incident.other.who), task_.size);
-    incident.region = regions_.at_or_before(incident.address);
+    incident.region = regions_.in_program(incident.address)
+                          ? regions_.variable_at_or_before(incident.address)
+                          : regions_.at_or_before(incident.address);
+    if (incident.address - stack_of(0) < all_stacks_) incident.region = nullptr;
+    if (incident.fault == Fault::race && order_.in_this_block(incident.other)) {
+      const Where barrier = barrier_of(static_cast<int>(thread_of(incident.other.who)));
+      const Where mine = this_lane->barrier;
+      if (barrier.line() != 0 &&
+          (barrier.line() != mine.line() || barrier.file_name() != mine.file_name()))
+        incident.barrier = sites_.of(barrier);
+    }
     incident.next = regions_.after(incident.address);
+    if (incident.fault == Fault::local)
+      incident.other_thread =
+          coordinates((incident.address - stack_of(0)) / stack_bytes, task_.size);
+  }
+  void report_fault(Incident incident) {
+    complete(incident);
     if (incident.fault == Fault::uninitialised) {
+      if (is_padding(incident)) return;
       if (!uninitialised_) uninitialised_ = incident;
       return;
     }
     if (uninitialised_ && incident.fault != Fault::race)
       incident = *uninitialised_;  // it caused what followed
     stop_lane([this, incident] { return explain(incident, sites_); });
+  }
+  // A word of a struct that is copied as a whole: padding if something of the same 16 bytes was
+  // written, since no struct is aligned to more.
+  bool is_padding(const Incident& incident) const {
+    const uintptr_t offset = incident.address - struct_.begin;
+    if (struct_.lane != this_lane->index || offset >= struct_.bytes) return false;
+    const size_t first = offset / 16 * 16;
+    const uint32_t valid = order_.oldest_value(incident.region->shared);
+    const auto cells =
+        incident.region->shadow->cells(struct_.begin + first - incident.region->begin,
+                                       std::min<size_t>(16, struct_.bytes - first));
+    return std::any_of(cells.begin(), cells.end(),
+                       [&](const Cell& cell) { return cell.write.time >= valid; });
   }
   // A read of uninitialised memory is reported at the next barrier: if another thread writes there
   // before that, it is a race.
@@ -456,14 +846,29 @@ class AccessChecker {
   }
 
   const Task& task_;
-  uintptr_t stacks_, lanes_ = 0;
-  size_t stack_bytes_, lane_bytes_ = 0;
+  uintptr_t stacks_;
+  size_t all_stacks_;
   Image image_;
   Sites sites_;
   Regions regions_;
   Order order_;
   uint32_t last_site_ = 0;
-  std::optional<Incident> uninitialised_;  // the first read of uninitialised memory
+  Copier copier_ = Copier::cp_async;  // of the copy that begins
+  bool by_wgmma_ = false;             // what is checked was read by one that is done
+  struct SumsInFlight {
+    uintptr_t begin = 0;
+    size_t bytes = 0;
+    uint32_t site = 0;
+  };
+  std::map<int, std::vector<SumsInFlight>> sums_;  // by lane
+  std::optional<Incident> uninitialised_;          // the first read of uninitialised memory
+  std::optional<Incident> two_writes_;             // of one place, the second about to happen
+  std::byte before_[16] = {};                      // what the first one left there
+  struct {
+    int lane = -1;
+    uintptr_t begin = 0;
+    size_t bytes = 0;
+  } struct_;  // that is copied
   Profile* profile_;
   Counters counters_;
 };
@@ -474,17 +879,48 @@ struct CheckedLaunch {
   void grid_met() {}
 };
 
+// Whether the lane that runs is in the emulator's code, which no tick may leave: what it changes is
+// the block's.
+YOTTA_THREAD_LOCAL volatile bool in_emulator = false;
+inline bool in_kernel() { return !in_emulator; }
+
 class AccessChecker {
  public:
   AccessChecker(const Task&, std::byte* /*dynamic_shared*/, const Stacks&, CheckedLaunch&) {}
-  void block_starts(uint64_t /*number*/, const std::vector<Lane>& /*lanes*/) {}
+  void block_starts(uint64_t /*number*/) {}
   void block_ends() {}
-  void lane_starts() {}
+  static void lane_starts() { in_emulator = false; }
   static void lane_ends() {}
+  static bool two_values() { return false; }
+  static std::string explain_two_values() { return {}; }
   void all_met() {}                                   // at the block's barrier
   void lanes_met(int /*warp*/, uint32_t /*mask*/) {}  // in __syncwarp()
   void warp_waits() {}                                // all its lanes wait or have returned
-  void fence() {}                                     // __threadfence()
+  void fence(FenceScope) {}                           // __threadfence()
+  // mbarriers and bulk copies.
+  void mbarrier_begins(const void*, Where) {}
+  void mbarrier_used(const void*, Where) {}
+  void mbarrier_arrives(const void*) {}
+  void mbarrier_completes(const void*) {}
+  void mbarrier_passed(const void*, int) {}
+  void fence_proxy(ProxyFence) {}
+  static bool copies_know(const void*) { return true; }
+  static uint32_t load_begins(const void*, int, int) { return 0; }
+  void load_has_begun() {}
+  void load_lands(uint32_t) {}
+  void bulk_reads(const std::vector<CopyPiece>&, Copier, Where) {}
+  void bulk_writes(const std::vector<CopyPiece>&, Copier, Where) {}
+  void bulk_written(void*, size_t, Where) {}
+  void bulk_changed(const void*, Copier, Where) {}
+  // wgmmas.
+  void wgmma_reads(const std::vector<const std::byte*>&, int, Where) {}
+  void wgmma_has_read(const std::vector<const std::byte*>&, Where) {}
+  void wgmmas_begin(int /*group*/) {}
+  void wgmmas_done(int /*group*/) {}
+  void wgmmas_awaited(int /*warp*/) {}
+  void wgmma_changed(const std::byte*, Where) {}
+  void sums_begin(int, const void*, size_t, Where) {}
+  void sums_end(int, const void*) {}
   // Of an instruction at which a lane was stopped; only programs with debug information know.
   static Line line_of(const Image& image, uintptr_t instruction) {
     return Sites(image).line_of(instruction);
@@ -492,10 +928,16 @@ class AccessChecker {
 };
 
 // While one of these lives, the lane that runs is in the emulator's code, not in the kernel's.
-struct UncheckedScope {
-  UncheckedScope() {}
+class UncheckedScope {
+ public:
+  UncheckedScope() : before_(in_emulator) { in_emulator = true; }
+  ~UncheckedScope() { in_emulator = before_; }
+  UncheckedScope(const UncheckedScope&) = delete;
+  UncheckedScope& operator=(const UncheckedScope&) = delete;
+
+ private:
+  bool before_;
 };
-inline bool in_kernel() { return true; }  // unknown here
 
 #endif
 

@@ -30,7 +30,8 @@
 // does; in the unchecked build these reports do nothing:
 //
 //     ldmatrix  note_read_group(8 addresses of 16 bytes) x 4, by the lanes that gave the addresses
-//     cp.async  note_read(from), note_copy_begins(to), and when it is waited for note_copy_ends(to)
+//     cp.async  note_copy_from(from), note_copy_begins(to), and when it is waited for
+//               note_copy_ends(to)
 //     mma.sync  count_instruction("mma.sync ..."), count_flops(2 m n k)
 //
 // Reference: CUDA C++ Programming Guide, "Warp Vote Functions", "Warp Shuffle Functions".
@@ -48,14 +49,15 @@
 
 #define __device__
 #define __host__
-#define __constant__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #if defined(__CLANG_REPL__)
 #define __global__
 #define __shared__ static thread_local
+#define __constant__ static
 #else
+#define __constant__ static __attribute__((abi_tag("yotta_constant")))
 #define __global__ __attribute__((abi_tag("yotta_kernel")))
 #define __shared__ static thread_local __attribute__((abi_tag("yotta_shared") YOTTA_APART))
 #endif
@@ -84,12 +86,26 @@ namespace emulator {
 #else
 #define YOTTA_ASK_ONCE __attribute__((const))
 #endif
-YOTTA_ASK_ONCE const uint3& thread_index();
-YOTTA_ASK_ONCE const uint3& block_index();
-YOTTA_ASK_ONCE const dim3& block_size();
-YOTTA_ASK_ONCE const dim3& grid_size();
-YOTTA_ASK_ONCE int lane_index();  // in its warp
-std::byte* dynamic_shared_memory();
+// Null on the host.
+YOTTA_ASK_ONCE const uint3* thread_index_here() noexcept;
+YOTTA_ASK_ONCE const uint3* block_index_here() noexcept;
+YOTTA_ASK_ONCE const dim3* block_size_here() noexcept;
+YOTTA_ASK_ONCE const dim3* grid_size_here() noexcept;
+YOTTA_ASK_ONCE const int* lane_index_here() noexcept;
+
+#define YOTTA_LANES_OWN(name, T, word)                                                  \
+  __attribute__((always_inline)) inline const T& name(Where where = Where::current()) { \
+    const T* const here = name##_here();                                                \
+    if (here == nullptr) refuse_on_host(word, where);                                   \
+    return *here;                                                                       \
+  }
+YOTTA_LANES_OWN(thread_index, uint3, "threadIdx")
+YOTTA_LANES_OWN(block_index, uint3, "blockIdx")
+YOTTA_LANES_OWN(block_size, dim3, "blockDim")
+YOTTA_LANES_OWN(grid_size, dim3, "gridDim")
+YOTTA_LANES_OWN(lane_index, int, "the number of a lane")  // in its warp
+#undef YOTTA_LANES_OWN
+std::byte* dynamic_shared_memory(Where where);
 // Waits for all threads of a cooperative launch.
 void grid_sync(Where where);
 
@@ -128,16 +144,24 @@ constexpr int source_in_group(int lane, int source, int width) {
 uint32_t ballot(const char* name, uint32_t mask, bool predicate, Where where);
 
 // ---- Reports of wrapped instructions ----
+enum class AtomicKind : uint8_t { reads, writes, changes };
+
 #if defined(YOTTA_CHECKED)
 
 // The lane that runs reads, writes or changes `bytes` of shared or global memory in one access.
 void note_read(const void* from, size_t bytes, Where where);
 void note_write(const void* to, size_t bytes, Where where);
-void note_atomic(const void* at, size_t bytes, Where where);
+void note_atomic(const void* at, size_t bytes, Where where, AtomicKind kind = AtomicKind::changes);
+void note_atomic(const void* at, size_t bytes, const void* return_address,
+                 AtomicKind kind = AtomicKind::changes);
 // One phase of an instruction of the whole warp, from its run(): lane lanes[i] reads `bytes` at
 // addresses[i] of shared memory. Counted as one request.
 void note_read_group(const void* const* addresses, const int* lanes, int count, size_t bytes,
                      Where where);
+// Global memory that a cp.async of this lane reads: `bytes` of it, at a multiple of `whole`.
+void note_copy_from(const void* from, size_t bytes, size_t whole, Where where);
+// It is not what it was when the copy of this line began.
+void note_copy_changed(const void* from, size_t bytes, Where where);
 // Shared memory that a cp.async of this lane will fill: nobody may read or write it before the copy
 // ends.
 void note_copy_begins(void* to, size_t bytes, Where where);
@@ -150,8 +174,10 @@ void count_flops(int64_t flops, Where where);
 
 inline void note_read(const void*, size_t, Where) {}
 inline void note_write(const void*, size_t, Where) {}
-inline void note_atomic(const void*, size_t, Where) {}
+template <class Place>
+void note_atomic(const void*, size_t, Place, AtomicKind = AtomicKind::changes) {}
 inline void note_read_group(const void* const*, const int*, int, size_t, Where) {}
+inline void note_copy_from(const void*, size_t, size_t, Where) {}
 inline void note_copy_begins(void*, size_t, Where) {}
 inline void note_copy_ends(void*, size_t, Where) {}
 inline void count_instruction(const char*, Where) {}
@@ -206,10 +232,12 @@ int __syncthreads_and(int predicate, yotta::Where where = yotta::Where::current(
 int __syncthreads_or(int predicate, yotta::Where where = yotta::Where::current());
 
 // Others see what this thread wrote before it no later than what it writes afterwards; here all see
-// everything at once.
-void __threadfence();
-inline void __threadfence_block() {}
-inline void __threadfence_system() { __threadfence(); }
+// everything at once, and the checks ask for it (releases.hpp).
+void __threadfence(yotta::Where where = yotta::Where::current());
+void __threadfence_block(yotta::Where where = yotta::Where::current());
+inline void __threadfence_system(yotta::Where where = yotta::Where::current()) {
+  __threadfence(where);
+}
 
 // The lanes of the mask wait for each other, and see what the others wrote before.
 void __syncwarp(unsigned mask = 0xffffffffu, yotta::Where where = yotta::Where::current());
@@ -217,28 +245,28 @@ void __syncwarp(unsigned mask = 0xffffffffu, yotta::Where where = yotta::Where::
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               yotta::Where where = yotta::Where::current()) {
-  const int lane = yotta::emulator::lane_index();
+  const int lane = yotta::emulator::lane_index(where);
   return yotta::emulator::shuffle("__shfl_sync()", mask, value,
                                   lane / width * width + (source & (width - 1)), where);
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                  yotta::Where where = yotta::Where::current()) {
-  const int lane = yotta::emulator::lane_index();
+  const int lane = yotta::emulator::lane_index(where);
   const int source = yotta::emulator::source_in_group(lane, lane - static_cast<int>(delta), width);
   return yotta::emulator::shuffle("__shfl_up_sync()", mask, value, source, where);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    yotta::Where where = yotta::Where::current()) {
-  const int lane = yotta::emulator::lane_index();
+  const int lane = yotta::emulator::lane_index(where);
   const int source = yotta::emulator::source_in_group(lane, lane + static_cast<int>(delta), width);
   return yotta::emulator::shuffle("__shfl_down_sync()", mask, value, source, where);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   yotta::Where where = yotta::Where::current()) {
-  const int lane = yotta::emulator::lane_index();
+  const int lane = yotta::emulator::lane_index(where);
   // The guide allows reads from groups below its own, not from groups above.
   const int wanted = lane ^ lane_mask;
   const int source = wanted >= lane / width * width + width ? lane : wanted;

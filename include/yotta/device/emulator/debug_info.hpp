@@ -10,7 +10,8 @@
 // variables, and belongs to the kernel whose name it carries. The list serves to poison the arrays
 // when a block starts, to enforce the limit of 48 KiB, and to say "tile" in messages. Without a
 // symbol table (a stripped program, a notebook's just-in-time code) there is no list, and kernels
-// still run.
+// still run. Variables of the program (__device__, __constant__, statics of the host) are in the
+// same table, by name, place and size.
 //
 // A line of a kernel that accesses memory is a number, its site, while the kernel runs, and
 // "tile.hpp:17" in messages:
@@ -35,6 +36,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,10 +57,21 @@ struct SharedArray {
   size_t bytes = 0;
 };
 
+// A variable of the program.
+struct ProgramVariable {
+  size_t offset = 0, bytes = 0;  // from the image's base
+  std::string symbol;
+
+  // Without its namespace: "table".
+  std::string name() const;
+  bool is_constant() const { return symbol.find("B14yotta_constant") != std::string::npos; }
+};
+
 // A loaded program or library: its addresses, its file, and the thread's variables.
 struct Image {
   uintptr_t base = 0, begin = 0,
             end = 0;  // what the linker called 0; the addresses that it occupies
+  uintptr_t writable_begin = 0, writable_end = 0;  // of these
   std::string file;
   std::byte* thread_variables = nullptr;  // of the thread that asks
 };
@@ -71,16 +84,24 @@ inline Image image_of(const void* address) {
   } search{reinterpret_cast<uintptr_t>(address), {}};
   const auto visit = [](dl_phdr_info* info, size_t, void* data) {
     auto& wanted = *static_cast<Search*>(data);
-    uintptr_t begin = UINTPTR_MAX, end = 0;
+    uintptr_t begin[2] = {UINTPTR_MAX, UINTPTR_MAX}, end[2] = {};  // of all, of the writable ones
     for (int i = 0; i < info->dlpi_phnum; ++i) {
       const auto& segment = info->dlpi_phdr[i];
       if (segment.p_type != PT_LOAD) continue;
-      begin = std::min<uintptr_t>(begin, info->dlpi_addr + segment.p_vaddr);
-      end = std::max<uintptr_t>(end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
+      for (int which = 0; which <= ((segment.p_flags & PF_W) != 0 ? 1 : 0); ++which) {
+        const uintptr_t first = info->dlpi_addr + segment.p_vaddr;
+        begin[which] = std::min<uintptr_t>(begin[which], first);
+        end[which] = std::max<uintptr_t>(end[which], first + segment.p_memsz);
+      }
     }
-    if (wanted.address < begin || wanted.address >= end) return 0;
+    if (wanted.address < begin[0] || wanted.address >= end[0]) return 0;
     const std::string file = info->dlpi_name;
-    wanted.found = {info->dlpi_addr, begin, end, file.empty() ? "/proc/self/exe" : file,
+    wanted.found = {info->dlpi_addr,
+                    begin[0],
+                    end[0],
+                    begin[1],
+                    end[1],
+                    file.empty() ? "/proc/self/exe" : file,
                     static_cast<std::byte*>(info->dlpi_tls_data)};
     return 1;
   };
@@ -94,6 +115,14 @@ inline std::string demangled(const std::string& symbol) {
   const std::string name = status == 0 ? text : symbol;
   std::free(text);
   return name;
+}
+
+inline std::string ProgramVariable::name() const {
+  if (!symbol.starts_with("_Z")) return symbol;
+  std::string text = demangled(symbol);
+  text = text.substr(0, text.find("[abi:"));
+  const size_t colons = text.find('<') == std::string::npos ? text.rfind("::") : std::string::npos;
+  return colons == std::string::npos ? text : text.substr(colons + 2);
 }
 
 // The symbols of an image that the emulator asks for.
@@ -111,10 +140,27 @@ class SharedArrays {
 
   const std::vector<SharedArray>& all() const { return arrays_; }
 
+  // The last variable of the program that begins at or before this offset; null if none is known.
+  const ProgramVariable* variable_at_or_before(size_t offset) const {
+    const auto after = std::upper_bound(
+        variables_.begin(), variables_.end(), offset,
+        [](size_t wanted, const ProgramVariable& each) { return wanted < each.offset; });
+    return after == variables_.begin() ? nullptr : &*std::prev(after);
+  }
+
   // The symbol of a kernel; empty if it is not known.
   std::string symbol_of(const Image& image, const void* kernel) const {
     const auto found = kernels_.find(reinterpret_cast<uintptr_t>(kernel) - image.base);
-    return found == kernels_.end() ? "" : found->second;
+    return found == kernels_.end() ? "" : found->second.name;
+  }
+  // The kernel whose code holds this instruction; the instruction itself if none is known.
+  const void* kernel_at(const Image& image, const void* instruction) const {
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(instruction) - image.base;
+    const auto next = kernels_.upper_bound(offset);
+    if (next == kernels_.begin()) return instruction;
+    const auto& [begin, code] = *std::prev(next);
+    if (offset - begin >= code.bytes) return instruction;
+    return reinterpret_cast<const void*>(image.base + begin);
   }
   // Those that this kernel declares.
   std::vector<SharedArray> of_kernel(const Image& image, const void* kernel) const {
@@ -144,6 +190,9 @@ class SharedArrays {
       for (const ElfW(Sym) & symbol : symbols)
         if (symbol.st_name < names.size()) add(symbol, names.data() + symbol.st_name);
     }
+    std::sort(variables_.begin(), variables_.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.offset, a.bytes) < std::tie(b.offset, b.bytes);
+    });
   }
   template <class T>
   static std::vector<T> part(std::ifstream& file, size_t offset, size_t count) {
@@ -155,12 +204,15 @@ class SharedArrays {
     return items;
   }
 
-  // An array: "_ZZ6smoothB12yotta_kernelPfE4tileB12yotta_shared". Or a kernel, by its address.
+  // An array: "_ZZ6smoothB12yotta_kernelPfE4tileB12yotta_shared". Or a kernel, by its address, or a
+  // variable.
   void add(const ElfW(Sym) & symbol, const std::string& name) {
     const int kind = ELF64_ST_TYPE(symbol.st_info);
     if (kind == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
         name.find("B12yotta_kernel") != std::string::npos)
-      kernels_.emplace(symbol.st_value, name);
+      kernels_.emplace(symbol.st_value, Code{name, symbol.st_size});
+    if (kind == STT_OBJECT && symbol.st_shndx != SHN_UNDEF && symbol.st_size > 0)
+      variables_.push_back({symbol.st_value, symbol.st_size, name});
     const size_t tag = name.find("B12yotta_shared");
     if (kind != STT_TLS || tag == std::string::npos) return;
     const std::string plain = demangled(name.substr(0, tag));
@@ -177,7 +229,12 @@ class SharedArrays {
   }
 
   std::vector<SharedArray> arrays_;
-  std::map<uintptr_t, std::string> kernels_;
+  std::vector<ProgramVariable> variables_;  // by offset
+  struct Code {
+    std::string name;  // of the symbol
+    size_t bytes = 0;
+  };
+  std::map<uintptr_t, Code> kernels_;
 };
 
 inline namespace YOTTA_DEVICE_BUILD {
@@ -231,8 +288,9 @@ class Sites {
     if (lines_[site].number == 0) lines_[site] = nearby(site);
     return lines_[site];
   }
-  // The line of an instruction that is not a call.
+  // The line of an instruction that is not a call; none for one of another library, as abort()'s.
   Line line_of(uintptr_t instruction) {
+    if (instruction - image_.base >= by_where) return {};
     return line(of(reinterpret_cast<const void*>(instruction + 1)));
   }
 
@@ -310,9 +368,11 @@ class Sites {
   // "/home/me/tile.hpp:17 (discriminator 3)"; nothing for the emulator's own headers, the standard
   // library's and "??:0".
   static Line parse(const std::string& text) {
-    static constexpr const char* skipped[] = {"/yotta/device/emulator/", "/device/vector_types.hpp",
-                                              "/device/atomics.hpp",     "/device/counted.hpp",
-                                              "/device/half.hpp",        "/c++/"};
+    static constexpr const char* skipped[] = {
+        "/yotta/device/emulator/",  "/yotta/device/unchanged/",
+        "/device/vector_types.hpp", "/device/atomics.hpp",
+        "/device/counted.hpp",      "/device/half.hpp",
+        "/device/fp8.hpp",          "/c++/"};
     const size_t colon = text.rfind(':'), slash = text.rfind('/', colon);
     if (colon == std::string::npos) return {};
     for (const char* each : skipped)

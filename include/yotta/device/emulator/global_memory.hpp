@@ -1,8 +1,11 @@
 // The emulator's device memory: a list of what cudaMalloc has allocated (stream_words.hpp), so that
 // an address says which allocation it belongs to.
 //
-//     allocations, by address    [x: 4000 bytes]      [y: 4000 bytes]    ...
-//     address p                                  ^ "8 bytes behind x", in a kernel's error
+//     arrays, by address    [x: 4000 bytes]      [y: 4000 bytes]      [z, freed at main.cpp:17]
+//     address p                            ^ "element 1002 of 1000", in a kernel's error
+//
+// Each array has addresses of its own (guarded_pages.hpp). Those of the arrays that were freed last
+// are not used again, so that a pointer to one is known for what it is.
 //
 // Pinned memory of the host (cudaMallocHost) is in the list too, since kernels and asynchronous
 // copies may use it.
@@ -11,14 +14,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "yotta/device/emulator/cuda_errors.hpp"
+#include "yotta/device/emulator/guarded_pages.hpp"
 #include "yotta/device/emulator/task.hpp"
 
 namespace yotta {
@@ -62,6 +68,7 @@ class Shadow;  // who touched what, and when: happens_before.hpp
 
 // One cudaMalloc or cudaMallocHost.
 struct Allocation {
+  GuardedPages pages;
   size_t bytes = 0;
   uint64_t serial = 0;             // no two are the same
   bool pinned = false;             // the host's
@@ -73,12 +80,20 @@ struct Allocation {
   std::vector<std::pair<size_t, size_t>> host_wrote;  // offset, bytes
 };
 
+// An array that is no more.
+struct FreedArray {
+  GuardedPages pages;
+  size_t bytes = 0;
+  std::string name;
+  Where where;  // line 0: not known
+};
+
 // All device memory of this process. It serves checked and unchecked kernels alike, so it is in no
 // build's namespace.
 class DeviceMemory {
  public:
   using Allocations = std::map<std::byte*, Allocation>;
-  static constexpr size_t margin = 4096;  // unused bytes on both sides, for an index that is wrong
+  static constexpr size_t margin = GuardedPages::margin;
 
   static DeviceMemory& instance();
 
@@ -88,8 +103,12 @@ class DeviceMemory {
   std::pair<size_t, size_t> room();
   // Null if less than that is free.
   void* allocate(size_t bytes, bool pinned = false);
-  // False if this is not the beginning of an allocation.
-  bool release(void* memory);
+  // False if this is not the beginning of an allocation. where: of the call that frees it.
+  bool release(void* memory, Where where = {});
+  // "400 bytes behind the end of x, which has 4000", for an address in the margin of an array.
+  std::string nearest(uintptr_t address);
+  // The array that had this address, if it was freed not long ago.
+  std::optional<FreedArray> freed_at(uintptr_t address);
   // Whether all of [begin, begin + bytes) lies in one allocation.
   bool holds(const void* begin, size_t bytes);
   // Whether it lies in pinned memory of the host.
@@ -104,6 +123,10 @@ class DeviceMemory {
   std::string describe(const void* begin, size_t bytes);
   // The host, or an unchecked kernel, wrote these bytes.
   void written(void* begin, size_t bytes);
+  // The line of the kernel that was the last to write here; nothing if it was the host.
+  std::optional<uint32_t> written_by_kernel(const void* at, size_t bytes);
+  // Whether the host wrote this element to some array, and it is there still.
+  bool holds_of_host(const void* element, size_t bytes);
   // An unchecked kernel ran: it may have written anything.
   void all_written();
   void name(const void* memory, std::string name, size_t columns);
@@ -113,9 +136,14 @@ class DeviceMemory {
  private:
   Allocations::iterator find(const void* begin, size_t bytes);
   void find_pinned_range();
+  void forget_oldest();
+
+  static constexpr size_t freed_addresses = size_t{4} << 30;  // that are not used again
 
   std::mutex mutex_;
   Allocations all_;
+  std::deque<FreedArray> freed_;  // the oldest first
+  size_t freed_bytes_ = 0;        // of their addresses
   size_t used_ = 0, total_ = SIZE_MAX;
   uint64_t serial_ = 0;
 };

@@ -5,18 +5,24 @@
 //     shadow   | write: time 17, thread 3, line ..  read: time 18, thread 5  other read: thread 9 |
 //
 // For every four bytes, the shadow says who wrote and who read them last, and when. Two readers are
-// remembered, since a writer may be one of them. A cell whose write has time 0 was never written:
+// remembered, the last one and one that has least to do with it: of another block, or else of
+// another warp. A cell whose write has time 0 was never written:
 // reading it is reading garbage.
 //
 //     thread 0   write x ─┐                     same thread                                ordered
 //     ──────────────────── __syncthreads()      a barrier between them                     ordered
 //     thread 1            └─ read x             same warp, a __syncwarp() of both between  ordered
 //
-// Everything else within a block races if one of the two is a write, unless both are atomic. Blocks
-// are not ordered at all, though here they run one after the other. What another block of this
-// launch touched races, unless that block published it (a __threadfence() afterwards) and this
-// block has used an atomic operation since: so "the last block adds up" is ordered. In a
-// cooperative launch this_grid().sync() orders what comes before it and what comes after it.
+// Everything else within a block races if one of the two is a write, unless both are atomic or
+// volatile, or both write the same value (access_checker.hpp). Blocks are not ordered at all,
+// though here they run one after the other. What fences and atomic operations order, in a block and
+// between blocks, is in releases.hpp. In a cooperative launch this_grid().sync() orders what comes
+// before it and what comes after it.
+//
+// An mbarrier orders what was before its arrivals and what follows in a thread that has seen the
+// phase complete. A bulk copy is nobody's access: its bytes are on their way for each thread that
+// has not seen the phase in which they landed. What it reads must have passed a fence of the
+// threads' memory accesses and the copies' (fence_proxy_async).
 //
 // Time is a counter that moves at barriers and at __syncwarp(), and never stops: the shadow of
 // global memory outlives a launch.
@@ -34,10 +40,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
+#include <map>
 #include <new>
+#include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "yotta/device/emulator/lanes.hpp"
+#include "yotta/device/emulator/releases.hpp"
 #include "yotta/device/emulator/task.hpp"
 
 namespace yotta {
@@ -77,6 +89,8 @@ class Shadow {
     return {cells_ + (offset >> shift_), cells_ + ((offset + bytes) >> shift_)};
   }
 
+  // How many make four bytes.
+  YOTTA_UNSEEN size_t cells_of_word() const { return size_t{4} >> shift_; }
   // visit(offset, bytes, cell) for every cell.
   template <class Visit>
   void each_cell(Visit visit) const {
@@ -137,33 +151,171 @@ inline uint32_t& access_time() {
 // What the blocks of a launch share.
 struct LaunchOrder {
   uint32_t begin = ++access_time();  // of the launch, or the last time that the grid has met
-  std::unordered_map<uint32_t, uint32_t> published = {};  // by block
+  ReleasesByAddress releases = {};
+  std::deque<ReleasesByAddress> of_ended_blocks = {};  // which `releases` may refer to
 
   void all_met() { begin = ++access_time(); }
 };
 
 class Order {
  public:
-  explicit Order(LaunchOrder& launch)
-      : launch_(launch), block_(launch.begin), interval_(launch.begin), now_(launch.begin) {}
+  Order(LaunchOrder& launch, int threads)
+      : launch_(launch),
+        block_(launch.begin),
+        interval_(launch.begin),
+        now_(launch.begin),
+        threads_(static_cast<size_t>(threads)) {}
+
+  ~Order() { block_ends(); }
+  Order(const Order&) = delete;
+  Order& operator=(const Order&) = delete;
 
   void block_starts(uint64_t number) {
     number_ = number;
+    block_ends();
     block_ = interval_ = now_ = ++access_time();
-    for (WarpSync& each : warp_syncs_) each = {};
-    acquired_ = false;
+    acquired_.clear();
+    for (auto& each : fenced_) each.clear();
+    copies_.clear();
+    for (auto& each : proxy_fences_) each.clear();
+    if (std::exchange(has_fences_, false))
+      for (Thread& each : threads_) {
+        each.fence[0] = each.fence[1] = {};
+        each.acquired.clear();
+      }
   }
-  void all_met() { interval_ = now_ = ++access_time(); }
+  void all_met() {
+    if (has_fences_) keep_fences();
+    interval_ = now_ = ++access_time();
+    for (Thread& each : threads_) {
+      if (each.acquired.empty()) continue;
+      acquire_also(acquired_, each.acquired);
+      each.acquired.clear();
+    }
+  }
   void lanes_met(int warp, uint32_t mask) {
     now_ = ++access_time();
-    for (int i = 0; i < 32; ++i)
-      if ((mask >> i & 1) != 0) warp_syncs_[32 * warp + i] = {now_, mask};
+    Thread together;
+    each_of(warp, mask, [&](int lane, const Thread& thread) {
+      for (int i = 0; i < 32; ++i) together.met[i] = std::max(together.met[i], thread.met[i]);
+      acquire_also(together.acquired, thread.acquired);
+      together.met[lane] = now_;
+    });
+    each_of(warp, mask, [&](int, Thread& thread) {
+      std::copy_n(together.met, 32, thread.met);
+      thread.acquired = together.acquired;
+    });
   }
-  void fence() {
+  void fence(int thread, FenceScope scope) {
     now_ = ++access_time();
-    launch_.published[static_cast<uint32_t>(number_ % (1 << 20))] = now_;
+    has_fences_ = true;
+    Thread& self = threads_[static_cast<size_t>(thread)];
+    self.fence[0] = {now_, interval_};
+    std::copy_n(self.met, 32, self.fence[0].met);
+    if (scope == FenceScope::device) self.fence[1] = self.fence[0];
   }
-  YOTTA_UNSEEN void acquire() { acquired_ = true; }
+  // An atomic or volatile access: acquires what was released there, and releases.
+  void meet(int thread, uintptr_t address) {
+    const Thread& self = threads_[static_cast<size_t>(thread)];
+    const auto meet_in = [&](ReleasesByAddress& all, const Fence& fence, FenceScope scope) {
+      meet(thread, address, all, fence, fenced(scope));
+    };
+    if (has_fences_) meet_in(in_block_, of_block_only(self), FenceScope::block);
+    if (has_fences_ || !launch_.releases.empty())
+      meet_in(launch_.releases, self.fence[1], FenceScope::device);
+  }
+
+  // ---- mbarriers and bulk copies ----
+  // A thread arrives at an mbarrier: it releases what it did before.
+  void arrive(int thread, uintptr_t barrier) {
+    now_ = ++access_time();
+    has_fences_ = true;
+    const Thread& self = threads_[static_cast<size_t>(thread)];
+    Fence here{now_, interval_};
+    std::copy_n(self.met, 32, here.met);
+    Acquired acquired = acquired_;
+    acquire_also(acquired, self.acquired);
+    mbarriers_[barrier].add(before(thread, here), acquired);
+  }
+  // Its phase completes: whoever sees that acquires what was released until now.
+  void complete(uintptr_t barrier) {
+    const Releases& all = mbarriers_[barrier];
+    completed_[barrier] = {all.count(), all.inherited()};
+  }
+  // A thread sees that a phase of this parity has completed.
+  void pass(int thread, uintptr_t barrier, int parity) {
+    Thread& self = threads_[static_cast<size_t>(thread)];
+    has_fences_ = true;
+    acquire_also(self.acquired, completed_[barrier].inherited);
+    acquire_also(self.acquired, {{&mbarriers_[barrier], completed_[barrier].releases}});
+    passed_[{barrier, thread}] = parity;
+  }
+  // A copy begins that will complete on this mbarrier, in a phase of this parity; its time tells
+  // its bytes.
+  void load_begins(uintptr_t barrier, int parity, int swizzle) {
+    now_ = ++access_time();
+    copies_[now_] = {barrier, parity, swizzle};
+  }
+  void load_has_begun() { now_ = ++access_time(); }
+  void load_lands(uint32_t time) {
+    Copy& copy = copies_[time];
+    Releases& all = mbarriers_[copy.barrier];
+    all.add({}, {});
+    copy.release = all.count();
+  }
+  // Whether a thread knows that the copy which writes here has landed.
+  bool has_landed(const Touch& write, uint32_t thread) const {
+    const auto copy = copies_.find(write.time);
+    if (copy == copies_.end() || copy->second.release == 0) return false;
+    const Releases* const all = &mbarriers_.at(copy->second.barrier);
+    const auto counts = [&](const Acquired& acquired) {
+      const auto found = acquired.find(all);
+      return found != acquired.end() && found->second >= copy->second.release;
+    };
+    return counts(threads_[thread].acquired) || counts(acquired_);
+  }
+  // The swizzle with which a copy has written here, in bytes; -1: it is no box of a tensor.
+  int swizzle_of(const Touch& write) const {
+    const auto copy = copies_.find(write.time);
+    return copy == copies_.end() || (write.who & in_flight_mark) == 0 ? -1 : copy->second.swizzle;
+  }
+  // What is known of a copy that completes on an mbarrier.
+  struct Load {
+    int parity = 0;   // of its phase
+    int passed = -1;  // the parity of which the thread has last seen a phase complete; -1: none
+  };
+  // Nothing if the write is no such copy.
+  std::optional<Load> load_of(const Touch& write, int thread) const {
+    const auto copy = copies_.find(write.time);
+    if (copy == copies_.end()) return {};
+    const auto passed = passed_.find({copy->second.barrier, thread});
+    return Load{copy->second.parity, passed == passed_.end() ? -1 : passed->second};
+  }
+
+  void fence_proxy(int thread, ProxyFence kind) {
+    now_ = ++access_time();
+    Thread& self = threads_[static_cast<size_t>(thread)];
+    ProxyFences& fences = proxy_fences_[static_cast<size_t>(kind)][thread];
+    fences.times.push_back(now_);
+    fences.interval = interval_;
+    std::copy_n(self.met, 32, fences.met);
+    fences.acquired = acquired_;
+    acquire_also(fences.acquired, self.acquired);
+  }
+  // Whether a copy that this thread starts sees the write: a fence is between the two, of the
+  // thread that wrote or of this one.
+  bool reaches_copies(const Touch& write, int thread, ProxyFence kind) const {
+    const auto& fences = proxy_fences_[static_cast<size_t>(kind)];
+    const uint32_t writer = thread_of(write.who), me = number_of(thread);
+    if (const auto of_writer = fences.find(static_cast<int>(writer)); of_writer != fences.end()) {
+      const auto& times = of_writer->second.times;
+      const auto next = std::upper_bound(times.begin(), times.end(), write.time);
+      if (next != times.end() && !races({*next, number_of(static_cast<int>(writer)), 0}, me))
+        return true;
+    }
+    const auto mine = fences.find(thread);
+    return mine != fences.end() && ordered_before(write, me, mine->second);
+  }
 
   YOTTA_UNSEEN uint32_t now() const { return now_; }
   // Values in shared memory were written since the block started; what may race there happened
@@ -174,34 +326,153 @@ class Order {
   }
   YOTTA_UNSEEN uint32_t number_of(int thread) const { return thread_number(number_, thread); }
   YOTTA_UNSEEN uint64_t block() const { return number_; }
+  YOTTA_UNSEEN bool in_this_block(const Touch& other) const {
+    return same_block(other, number_of(0));
+  }
   // In this block, and still on its way.
   YOTTA_UNSEEN bool in_flight(const Touch& other) const {
     return (other.who & in_flight_mark) != 0 && other.time >= block_;
   }
+  // How far another access is from one of `me`: 2 in another block, 1 in another warp, 0 in this
+  // warp. What a barrier or the launch's beginning has ordered is 0 too.
+  YOTTA_UNSEEN int distance(const Touch& other, uint32_t me) const {
+    if (!same_block(other, me)) return other.time >= launch_.begin ? 2 : 0;
+    return other.time >= interval_ && thread_of(other.who) / 32 != thread_of(me) / 32 ? 1 : 0;
+  }
 
   // Whether another access, since oldest_rival(), and one that this thread makes now are unordered.
-  bool races(const Touch& other, uint32_t me) {
+  bool races(const Touch& other, uint32_t me) const {
     if ((other.who & me & atomic_mark) != 0) return false;
-    if (block_of(other.who) != block_of(me)) {
-      const auto published = launch_.published.find(block_of(other.who));
-      return !acquired_ || published == launch_.published.end() || other.time >= published->second;
-    }
-    const uint32_t thread = thread_of(me), rival = thread_of(other.who);
-    if (thread == rival || other.time < interval_) return false;
-    const WarpSync& sync = warp_syncs_[thread];
-    const bool met = thread / 32 == rival / 32 && (sync.mask >> (rival % 32) & 1) != 0;
-    return !met || other.time >= sync.time;
+    const Thread& self = threads_[thread_of(me)];
+    if (same_block(other, me) && met_before(other, me, interval_, self.met)) return false;
+    return !known(other, self.acquired) && !known(other, acquired_);
   }
 
  private:
-  struct WarpSync {
-    uint32_t time = 0, mask = 0;
+  struct Fence {
+    uint32_t time = 0, interval = 0;  // 0: there was none
+    uint32_t met[32] = {};            // the thread's, at the fence
   };
+  struct Thread {
+    // Of each lane of its warp: what it did before this time is ordered. It need not be reset
+    // between blocks, since times only grow.
+    uint32_t met[32] = {};
+    Fence fence[2];     // the last one, of the block and of the device
+    Acquired acquired;  // since the last barrier
+  };
+
+  // Of the mbarriers, when their last phase completed.
+  struct Completed {
+    size_t releases = 0;
+    Acquired inherited;
+  };
+  struct Copy {
+    uintptr_t barrier = 0;
+    int parity = 0, swizzle = -1;
+    size_t release = 0;  // of the mbarrier, by which it has landed; 0: it has not
+  };
+  // Of one thread.
+  struct ProxyFences {
+    std::vector<uint32_t> times;
+    uint32_t interval = 0, met[32] = {};  // as in Fence, at the last one
+    Acquired acquired;
+  };
+
+  void block_ends() {
+    for (ReleasesByAddress* all : {&in_block_, &mbarriers_}) {
+      if (!all->empty() && !launch_.releases.empty())
+        launch_.of_ended_blocks.push_back(std::move(*all));
+      all->clear();
+    }
+    completed_.clear();
+    passed_.clear();
+  }
+  // Whether a barrier, or one of the warp, is between a thread of this block and what it meets.
+  static bool met_before(const Touch& other, uint32_t me, uint32_t interval, const uint32_t* met) {
+    const uint32_t thread = thread_of(me), rival = thread_of(other.who);
+    return thread == rival || other.time < interval ||
+           (thread / 32 == rival / 32 && other.time < met[rival % 32]);
+  }
+  // Whether a write was before the last of these fences of `me`.
+  bool ordered_before(const Touch& write, uint32_t me, const ProxyFences& fences) const {
+    if (write.time >= fences.times.back()) return false;
+    return met_before(write, me, fences.interval, fences.met) || known(write, fences.acquired);
+  }
+  // The last fence of the block, if it is none of the device, which reaches further.
+  static Fence of_block_only(const Thread& thread) {
+    return thread.fence[0].time == thread.fence[1].time ? Fence() : thread.fence[0];
+  }
+
+  using Fenced = std::map<uint32_t, uint32_t>;  // by thread: the time of its last fence
+
+  template <class Visit>
+  void each_of(int warp, uint32_t mask, Visit visit) {
+    for (int lane = 0; lane < 32; ++lane)
+      if ((mask >> lane & 1) != 0) visit(lane, threads_[static_cast<size_t>(32 * warp + lane)]);
+  }
+  // Numbers of blocks repeat after 2^20, times do not.
+  YOTTA_UNSEEN bool same_block(const Touch& other, uint32_t me) const {
+    return block_of(other.who) == block_of(me) && other.time >= block_;
+  }
+  static constexpr uint32_t whole_block = 1u << 31;  // no thread has this number
+
+  bool known(const Touch& other, const Acquired& acquired) const {
+    const uint32_t thread = other.who & ~(atomic_mark | in_flight_mark);
+    return std::any_of(acquired.begin(), acquired.end(), [&](const auto& each) {
+      return each.first->cover(thread, block_of(thread) | whole_block, other.time, each.second);
+    });
+  }
+
+  // All threads meet: what each did before its fence is released by any of them from now on.
+  void keep_fences() {
+    for (const FenceScope scope : {FenceScope::block, FenceScope::device})
+      for (size_t i = 0; i < threads_.size(); ++i)
+        if (const Fence fence =
+                scope == FenceScope::block ? of_block_only(threads_[i]) : threads_[i].fence[1];
+            fence.time > interval_)
+          fenced(scope)[number_of(static_cast<int>(i))] = fence.time;
+  }
+  Fenced& fenced(FenceScope scope) { return fenced_[static_cast<size_t>(scope)]; }
+
+  void meet(int thread, uintptr_t address, ReleasesByAddress& all, Fence fence,
+            const Fenced& fenced) {
+    Thread& self = threads_[static_cast<size_t>(thread)];
+    if (const auto found = all.find(address); found != all.end()) {
+      acquire_also(self.acquired, found->second.inherited());
+      self.acquired[&found->second] = found->second.count();
+      has_fences_ = true;
+    }
+    if (fence.time == 0 && fenced.empty()) return;
+    Acquired acquired = acquired_;
+    acquire_also(acquired, self.acquired);
+    auto released = before(thread, fence);
+    released.insert(released.end(), fenced.begin(), fenced.end());
+    all[address].add(released, acquired);
+  }
+  // What a thread releases that has passed this fence.
+  std::vector<Releases::Before> before(int thread, Fence fence) const {
+    const uint32_t block = block_of(number_of(thread));
+    std::vector<Releases::Before> all = {{number_of(thread), fence.time},
+                                         {block | whole_block, fence.interval}};
+    for (int lane = 0; lane < 32; ++lane)
+      if (fence.met[lane] > fence.interval)
+        all.emplace_back(number_of(thread / 32 * 32 + lane), fence.met[lane]);
+    return all;
+  }
+
   uint64_t number_ = 0;  // of the block
   LaunchOrder& launch_;
   uint32_t block_, interval_, now_;
-  WarpSync warp_syncs_[most_threads];
-  bool acquired_ = false;
+  std::vector<Thread> threads_;
+  ReleasesByAddress in_block_;  // to threads of this block only
+  Acquired acquired_;           // by all threads of the block, before the last barrier
+  Fenced fenced_[2];            // before the last barrier; of the block and of the device
+  bool has_fences_ = false;     // passed in this block, or acquired by it
+  ReleasesByAddress mbarriers_;
+  std::map<uintptr_t, Completed> completed_;         // by mbarrier
+  std::map<std::pair<uintptr_t, int>, int> passed_;  // by mbarrier and thread: a parity
+  std::unordered_map<uint32_t, Copy> copies_;        // by time
+  std::map<int, ProxyFences> proxy_fences_[2];       // by kind and thread
 };
 
 }  // namespace emulator

@@ -12,7 +12,9 @@
 // that fails is abandoned where it stopped. A kernel owns nothing, so there is nothing to unwind.
 // AddressSanitizer must be told of each switch. It makes a second stack for each, in which it
 // finds uses of what functions leave behind; that is kept with the first, since it takes longer to
-// make than most kernels run.
+// make than most kernels run. A lane never returns from its first functions, so each leaves a few
+// frames there: they are freed at every 32nd start, since a search for them takes as long as a
+// short lane runs. (A second stack that is full is not used.)
 //
 // Cost: two switches per lane and barrier, some 5 ns each; 64 KiB of address space per lane, of
 // which it touches one or two pages. Stacks begin at different offsets within their pages: with the
@@ -69,6 +71,7 @@ class Stacks {
   }
 #if YOTTA_ASAN
   void*& sanitizer_stack(int lane) { return sanitizer_stacks_[static_cast<size_t>(lane)]; }
+  bool frees_frames_now(int lane) { return ++starts_[static_cast<size_t>(lane)] % 32 == 0; }
 #endif
 
   // Stacks of earlier launches, or new ones.
@@ -100,6 +103,7 @@ class Stacks {
   std::byte* memory_;
 #if YOTTA_ASAN
   std::array<void*, most_threads> sanitizer_stacks_ = {};
+  std::array<uint8_t, most_threads> starts_ = {};
 #endif
 };
 
@@ -112,6 +116,13 @@ enum class LaneState : uint8_t {
   in_warp,     // in a shuffle, a vote, __syncwarp() or another instruction of the whole warp
   returned
 };
+
+// How far a fence reaches.
+enum class FenceScope : uint8_t { block, device };
+// Which writes of threads it shows to bulk copies: all, or the initialisation of mbarriers.
+enum class ProxyFence : uint8_t { all, mbarriers };
+// What copies in a thread's place.
+enum class Copier : uint8_t { cp_async, bulk_load, bulk_store, wgmma };
 
 // What a lane brings to an instruction that several lanes of a warp execute together.
 struct WarpCall {
@@ -129,19 +140,35 @@ struct AsyncCopy {
   size_t from_bytes = 0;       // so many are copied, the rest is set to zero
   int group = 0;               // committed with this group
   Where where;
+#if defined(YOTTA_CHECKED)
+  std::array<std::byte, 16> source = {};  // what lay there when the copy began
+#endif
+};
+
+// Adjacent bytes that a bulk copy moves.
+struct CopyPiece {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // null: zeros
+  size_t bytes = 0;
 };
 
 // One CUDA thread.
 struct Lane {
+  static constexpr int never = -1;
   boost::context::detail::fcontext_t context = nullptr;  // where it continues
   Block* block = nullptr;
   uint3 thread = {}, block_index = {};  // threadIdx, blockIdx
   dim3 block_size, grid_size;           // blockDim, gridDim
-  int index = 0;                        // in the block; warp index / 32, lane index % 32
+  int index = 0;                        // in the block
+  int in_warp = 0;                      // index % 32; the warp is index / 32
   LaneState state = LaneState::ready;
-  int waits = 0;  // how often it has let the others go first (atomics.hpp)
-  int vote = 0;   // brought to __syncthreads_count() and its like
-  Where where;    // the line at which it waits
+  int ticks = 0;            // of its CPU time since it came further (watchdog.hpp)
+  int gave_way_at = never;  // the tick at which it last let others go first, at `where`
+  bool waits = false;       // since then it has let others go first
+  uintptr_t looked_at = 0;  // a volatile variable that it has just read
+  int vote = 0;             // brought to __syncthreads_count() and its like
+  Where where;              // the line at which it waits
+  Where barrier;            // the last __syncthreads() that it has reached; line 0: none
   WarpCall call;
   std::vector<AsyncCopy> copies;
   int copy_group = 0;  // the group that cp.async belongs to until the next commit
@@ -149,6 +176,15 @@ struct Lane {
 
 // The lane that runs on this OS thread; null outside kernels.
 YOTTA_THREAD_LOCAL Lane* this_lane = nullptr;
+
+// The same for a word that only kernels may use.
+inline Lane& running_lane(const char* word, Where where) {
+  if (this_lane == nullptr) refuse_on_host(word, where);
+  return *this_lane;
+}
+
+// Its patience is over: watchdog.hpp.
+YOTTA_THREAD_LOCAL volatile bool lane_is_late = false;
 
 // Switches between the scheduler and the lanes of one OS thread.
 //
@@ -187,7 +223,7 @@ class Switch {
     scheduler_ = from.fctx;
 #if YOTTA_ASAN
     finish_switch(lane);
-    __asan_handle_no_return();  // what an abandoned lane left in this one's second stack is free
+    if (stacks_.frees_frames_now(lane.index)) __asan_handle_no_return();
 #endif
   }
 
@@ -203,6 +239,9 @@ class Switch {
 #endif
     scheduler_ = back.fctx;
   }
+
+  // The guard page of its stack begins here.
+  const std::byte* bottom_of(const Lane& lane) const { return stacks_.bottom(lane.index); }
 
  private:
   std::byte* bottom(const Lane& lane) const { return stacks_.bottom(lane.index) + page_bytes; }

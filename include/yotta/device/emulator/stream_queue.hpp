@@ -84,6 +84,7 @@ struct CUevent_st {
   std::shared_ptr<yotta::Capture> capture = {};  // if it was recorded in a capture
   std::vector<size_t> nodes = {};
   uint64_t epoch = 0;
+  int64_t recorded = 0;  // when the host did so, in nanoseconds; 0: never
 };
 
 struct CUgraph_st {
@@ -121,6 +122,14 @@ class StreamQueue {
  public:
   static StreamQueue& instance();
 
+  // The GPU reads the host's pageable memory itself (HMM, Grace): nothing is staged, and copies
+  // from it run as late as all others.
+  std::atomic<bool> reads_pageable = false;
+  // A query that finds work under way is the thread's last error, for cudaGetLastError().
+  std::atomic<bool> keeps_not_ready = false;
+
+  std::atomic<uint64_t> launches = 0;  // of kernels, since the program began
+
   // False: no stream has been created, and nothing is to be done in order.
   bool in_use() const { return in_use_; }
   void seed(uint64_t value) { seed_ = value, steps_ = 0; }
@@ -143,6 +152,8 @@ class StreamQueue {
   cudaError_t destroy(cudaEvent_t event);
   cudaError_t record(cudaEvent_t event, cudaStream_t stream);
   cudaError_t wait(cudaStream_t stream, cudaEvent_t event);
+  // Between two records, on the host's clock.
+  cudaError_t elapsed(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
   // Capture: while it lasts, submit() records.
   cudaError_t begin_capture(cudaStream_t stream, bool relaxed);
@@ -193,7 +204,8 @@ class StreamQueue {
 
   std::recursive_mutex mutex_;
   std::atomic<bool> in_use_ = false;
-  uint64_t seed_ = 1, steps_ = 0, sequence_ = 0;
+  std::atomic<uint64_t> seed_ = 1, steps_ = 0;  // ranks that are threads may set it
+  uint64_t sequence_ = 0;
   uint64_t epoch_ = 1;              // clocks begin anew when nothing is in use
   size_t places_ = 1, pinned_ = 0;  // place 0 is the legacy default stream's
   CUstream_st legacy_{.name = "the legacy default stream"};

@@ -23,6 +23,7 @@
 #include "yotta/device/emulator/cuda_errors.hpp"
 #include "yotta/device/emulator/global_memory.hpp"
 #include "yotta/device/emulator/task.hpp"
+#include "yotta/device/emulator/unset_locals.hpp"
 
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
@@ -51,7 +52,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaDeviceSynchronize();
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }  // launches have thrown
+cudaError_t cudaGetLastError();  // launches have thrown
+cudaError_t cudaPeekAtLastError();
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return cudaEventCreateWithFlags(event, cudaEventDefault);
@@ -103,14 +105,21 @@ cudaError_t cudaMalloc(T** memory, size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
 }
 // What is queued on any stream has ended when it returns.
-cudaError_t cudaFree(void* memory);
+cudaError_t cudaFree(void* memory, yotta::Where where = yotta::Where::current());
 // Pinned memory of the host.
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
 template <class T>
 cudaError_t cudaMallocHost(T** memory, size_t bytes) {
   return cudaMallocHost(reinterpret_cast<void**>(memory), bytes);
 }
-cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaFreeHost(void* memory, yotta::Where where = yotta::Where::current());
+// Memory that both sides see, which cudaFree frees.
+inline constexpr unsigned cudaMemAttachGlobal = 1, cudaMemAttachHost = 2;
+cudaError_t cudaMallocManaged(void** memory, size_t bytes, unsigned flags = cudaMemAttachGlobal);
+template <class T>
+cudaError_t cudaMallocManaged(T** memory, size_t bytes, unsigned flags = cudaMemAttachGlobal) {
+  return cudaMallocManaged(reinterpret_cast<void**>(memory), bytes, flags);
+}
 // In the order of a stream.
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream,
                             yotta::Where where = yotta::Where::current());

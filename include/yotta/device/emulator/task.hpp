@@ -46,6 +46,9 @@ class KernelError : public Error {
 
 namespace emulator {
 
+// Throws: the host has come to a word that only kernels may use.
+[[noreturn]] void refuse_on_host(const char* word, Where where);
+
 inline constexpr int most_threads = 1024;  // per block
 
 // What can be done with the arguments of a call without knowing their types.

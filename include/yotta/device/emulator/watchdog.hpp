@@ -8,14 +8,21 @@
 //     while (*flag == 0) {}     lanes take turns, and this one never ends its turn: the lane that
 //                               would set the flag never runs
 //
-//     OS thread   lane ────────────────────────────────────────────► (for ever)
-//     its CPU time      tick   tick   tick   tick ...   patience over: the scheduler throws
+//     OS thread   lane ───────────────┬─ others ─┬─ lane ───────── ... ────────────────►
+//     its CPU time      tick   tick   tick       tick   tick     patience over: an error is thrown
 //
 // The compiler may have read the flag only once, so nothing of the loop can be counted. Hence a
 // timer: the operating system interrupts the OS thread at every tick of its own CPU time (a busy
-// machine costs no patience), and the handler leaves the lane for good, as it would at a barrier.
-// It does so only where the lane is in the program's own code. Within malloc, for example, a lock
-// would stay locked; there it waits for the next tick.
+// machine costs no patience). After some ticks the handler lets the other lanes go first, as at a
+// barrier; when patience is over, it leaves the lane for good. It does so only where the lane is in
+// the program's own code. Within malloc, for example, a lock would stay locked; there it waits for
+// the next tick. In the checked build a lane is nearly always within a hook, so the hook looks at
+// its end whether the lane is late; and lanes take turns by what they do, never by time, so that
+// the same seed finds the same fault.
+//
+// Patience is over when one lane has run for so long without coming further, or when lanes that let
+// others go first have run for so long together while no lane of the block came further. A loop
+// that meets a barrier in every round comes further, and is not found.
 // Reference: timer_create(2), SIGEV_THREAD_ID; sigaction(2).
 #pragma once
 
@@ -76,6 +83,18 @@ class CpuTicks {
   CpuTicks(const CpuTicks&) = delete;
   CpuTicks& operator=(const CpuTicks&) = delete;
 
+  // Where a signal's handler has interrupted the program.
+  YOTTA_UNSEEN static uintptr_t instruction_of(void* context) {
+    const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(machine.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return machine.pc;
+#else
+#error "where does this machine keep the address of the instruction that was interrupted?"
+#endif
+  }
+
  private:
   // SA_NODEFER, since a handler that leaves a lane does not return.
   static int install() {
@@ -90,16 +109,6 @@ class CpuTicks {
     if (info->si_code == SI_TIMER && tick != nullptr) (*tick)(instruction_of(context));
     errno = error;
   }
-  YOTTA_UNSEEN static uintptr_t instruction_of(void* context) {
-    const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
-#if defined(__x86_64__)
-    return static_cast<uintptr_t>(machine.gregs[REG_RIP]);
-#elif defined(__aarch64__)
-    return machine.pc;
-#else
-#error "where does this machine keep the address of the instruction that was interrupted?"
-#endif
-  }
 
   timer_t timer_ = {};
   bool works_ = false;
@@ -108,16 +117,31 @@ class CpuTicks {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-// How long one lane has been running.
+// How long the lanes of a block have been running.
 class Watchdog {
  public:
+  static constexpr int slice = 5;  // ticks after which the others go first
+
   Watchdog(double seconds, const Image& image)
       : most_(seconds), begin_(image.begin), end_(image.end) {}
 
-  void lane_resumes() { ticks_ = 0; }
-  // One tick more: whether the lane that runs must be left at this instruction.
-  YOTTA_UNSEEN bool over(uintptr_t instruction) {
-    if (++ticks_ * CpuTicks::seconds < most_) return false;
+  // A lane has come further.
+  void progress(Lane& lane) { lane.ticks = idle_ = 0; }
+  void others_progress() { idle_ = 0; }
+  // One tick more of this lane: whether it must be left.
+  YOTTA_UNSEEN bool late(Lane& lane) {
+    ++lane.ticks;
+    ++idle_;
+    const int ticks = lane.waits ? idle_ : lane.ticks;
+    return ticks * CpuTicks::seconds >= most_;
+  }
+  // Whether the others go first now. No longer when patience is over for the block: then each lane
+  // runs until its own is.
+  YOTTA_UNSEEN bool ends_slice(const Lane& lane) const {
+    return lane.ticks % slice == 0 && idle_ * CpuTicks::seconds < most_;
+  }
+  // Whether it can be left at this instruction.
+  YOTTA_UNSEEN bool in_kernel_code(uintptr_t instruction) const {
     return end_ == 0 ? !in_some_image(instruction) : instruction - begin_ < end_ - begin_;
   }
   double most() const { return most_; }
@@ -125,7 +149,7 @@ class Watchdog {
  private:
   double most_;
   uintptr_t begin_, end_;  // of the kernel's image; 0: just-in-time code
-  int ticks_ = 0;
+  int idle_ = 0;           // ticks since a lane of the block has come further
 };
 
 // ---- Reports ----
@@ -154,11 +178,14 @@ inline bool same_line(Where a, Where b) {
   return same_file && a.line() == b.line() && a.column() == b.column();
 }
 
-// Throws unless all lanes execute one instruction: same name, same mask, same line.
+// Throws unless all lanes execute one instruction: same name and same mask. CUDA's own functions
+// may stand on several lines; an instruction that all lanes execute as one (mma.sync.aligned) may
+// not.
 inline void check_same_call(const Lane& one, const Lane& other, Where launch) {
   const WarpCall &a = one.call, &b = other.call;
   const bool same_name = std::string_view(a.name) == b.name;
-  if (same_name && a.mask == b.mask && same_line(one.where, other.where)) return;
+  const bool anywhere = std::string_view(a.name).starts_with("__");
+  if (same_name && a.mask == b.mask && (anywhere || same_line(one.where, other.where))) return;
   fail_as<KernelError>(launch,
                        "{}: lanes of a warp meet in different instructions: thread {} {} with mask "
                        "{:#010x}, thread {} "
@@ -187,8 +214,8 @@ inline void check_same_call(const Lane& one, const Lane& other, Where launch) {
                        doing(*missing));
 }
 
-// No lane can run: throws unless all wait at the same barrier.
-inline void check_all_at_barrier(const std::vector<Lane>& lanes, Where launch) {
+// No lane can run: throws unless all wait at the same barrier, those apart that may have returned.
+inline void check_all_at_barrier(const std::vector<Lane>& lanes, bool may_return, Where launch) {
   const Lane* waiting = nullptr;  // in a barrier
   for (const Lane& lane : lanes) {
     if (lane.state == LaneState::in_warp) fail_for_warp(lanes, lane, launch);
@@ -198,6 +225,7 @@ inline void check_all_at_barrier(const std::vector<Lane>& lanes, Where launch) {
   const Lane* absent = nullptr;
   int present = 0;
   for (const Lane& lane : lanes) {
+    if (may_return && lane.state == LaneState::returned) continue;
     const bool here = lane.state == waiting->state && same_line(lane.where, waiting->where);
     present += here;
     if (!here && absent == nullptr) absent = &lane;
@@ -227,19 +255,18 @@ inline std::string kernel_name(const Image& image, const void* kernel) {
 }
 
 // A lane has been at this line, or in its loop, for so many seconds.
-[[noreturn]] inline void fail_for_loop(const Lane& lane, const Line& line,
+[[noreturn]] inline void fail_for_loop(const Lane& lane, const std::string& line,
                                        const std::string& kernel, double seconds, Where launch) {
-  fail_as<KernelError>(launch,
-                       "{}{}block {}, thread {}: has run for {} seconds and has neither returned "
-                       "nor come to a barrier. A loop whose "
-                       "condition never changes? If it waits for another thread's flag: threads "
-                       "take turns here, and the other "
-                       "runs when this one waits in __syncthreads(), __syncwarp(), __nanosleep(), "
-                       "atomicCAS(), atomicExch() or atomicAdd(flag, 0). A kernel "
-                       "that needs longer: emulator_options().patience",
-                       line.number > 0 ? line.text() + ": " : "",
-                       kernel.empty() ? "" : "kernel " + kernel + ", ", text(lane.block_index),
-                       text(lane.thread), seconds);
+  fail_as<KernelError>(
+      launch,
+      "{}{}block {}, thread {}: has run for {} seconds, and no thread of the block has returned or "
+      "come to a barrier. A loop whose condition never changes? A flag that it waits for must be "
+      "read as volatile or by an atomic operation, and set by a thread that can run: blocks start "
+      "one after the other, unless they are there at once (launch_cooperative, or "
+      "emulator_options().blocks_at_once). A kernel that needs longer: "
+      "emulator_options().patience",
+      line.empty() ? "" : line + ": ", kernel.empty() ? "" : "kernel " + kernel + ", ",
+      text(lane.block_index), text(lane.thread), seconds);
 }
 
 }  // namespace emulator

@@ -12,17 +12,13 @@ namespace emulator {
 
 YOTTA_INLINE void give_way(Where where) {
   const UncheckedScope unchecked;
-  constexpr int most = 1 << 20;
-  if (++this_lane->waits > most)
-    refuse(where,
-           fmt::format("has tried {} times without success. What it waits for does not happen: a "
-                       "thread of another block may not run before this one has ended (unless "
-                       "blocks are there at once: launch_cooperative, or "
-                       "emulator_options().blocks_at_once), and lanes that wait for each other "
-                       "need __syncwarp() or a barrier",
-                       most));
-  this_lane->where = where;
-  this_lane->block->pause();
+  Lane& self = running_lane("an atomic operation", where);
+  self.where = where;
+  self.gave_way_at = self.ticks;
+  self.waits = true;
+  if (lane_is_late)
+    self.block->give_up(reinterpret_cast<uintptr_t>(__builtin_return_address(0)) - 1);
+  self.block->pause();
 }
 
 }  // namespace emulator

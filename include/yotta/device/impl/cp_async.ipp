@@ -12,6 +12,20 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
+#if defined(YOTTA_CHECKED)
+// The source must hold the same until the copy has landed.
+inline void remember_source(AsyncCopy& copy) {
+  if (copy.from_bytes > 0) std::memcpy(copy.source.data(), copy.from, copy.from_bytes);
+}
+inline void check_source(const AsyncCopy& copy) {
+  if (copy.from_bytes > 0 && std::memcmp(copy.source.data(), copy.from, copy.from_bytes) != 0)
+    note_copy_changed(copy.from, copy.from_bytes, copy.where);
+}
+#else
+inline void remember_source(AsyncCopy&) {}
+inline void check_source(const AsyncCopy&) {}
+#endif
+
 YOTTA_INLINE void start_async_copy(void* to, const void* from, int size, int bytes, Where where) {
   const UncheckedScope unchecked;
   if (bytes < 0 || bytes > size)
@@ -19,9 +33,16 @@ YOTTA_INLINE void start_async_copy(void* to, const void* from, int size, int byt
                               "rest is set to zero",
                               size, bytes, size));
   const auto wanted = static_cast<size_t>(bytes), whole = static_cast<size_t>(size);
-  if (bytes > 0) note_read(from, wanted, where);
+  if (bytes > 0) note_copy_from(from, wanted, whole, where);
   note_copy_begins(to, whole, where);
-  this_lane->copies.push_back({to, from, whole, wanted, this_lane->copy_group, where});
+  AsyncCopy& copy = this_lane->copies.emplace_back();
+  copy.to = to;
+  copy.from = from;
+  copy.bytes = whole;
+  copy.from_bytes = wanted;
+  copy.group = this_lane->copy_group;
+  copy.where = where;
+  remember_source(copy);
 }
 
 YOTTA_INLINE void commit_async_copies() {
@@ -36,6 +57,7 @@ YOTTA_INLINE void wait_for_async_copies(int pending) {
   for (; landed < copies.size() && copies[landed].group + pending < this_lane->copy_group;
        ++landed) {
     const AsyncCopy& copy = copies[landed];
+    check_source(copy);
     auto* to = static_cast<char*>(copy.to);
     if (copy.from_bytes > 0) std::memcpy(to, copy.from, copy.from_bytes);
     std::memset(to + copy.from_bytes, 0, copy.bytes - copy.from_bytes);

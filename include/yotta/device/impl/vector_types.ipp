@@ -3,7 +3,7 @@
 
 #include "yotta/device/vector_types.hpp"
 
-#include <cstring>
+#include <cstdint>
 
 #include "yotta/device/emulator/compiler_hooks.hpp"
 
@@ -15,7 +15,7 @@ YOTTA_CALLED void copy_vector(void* to, const void* from, size_t bytes) {
   const void* const line = __builtin_return_address(0);
   seen(from, bytes, Access::read, line);
   seen(to, bytes, Access::write, line);
-  std::memcpy(to, from, bytes);
+  yotta_copy(to, from, bytes, SIZE_MAX);  // not memcpy, which g++'s hooks see
 }
 
 }  // namespace emulator

@@ -3,6 +3,7 @@
 
 #include "yotta/machine/chip.hpp"
 
+#include <span>
 #include <string>
 
 namespace yotta {
@@ -19,10 +20,12 @@ YOTTA_INLINE double peak(const Chip& chip, DType dtype, Where where) {
 
 YOTTA_INLINE const Chip& chip_named(std::string_view name, Where where) {
   std::string known;
-  for (const Chip& chip : known_chips) {
-    if (chip.name == name) return chip;
-    known += fmt::format(" {}", chip.name);
-  }
+  for (const std::span<const Chip> some :
+       {std::span<const Chip>(known_chips), std::span<const Chip>(more_chips)})
+    for (const Chip& chip : some) {
+      if (chip.name == name) return chip;
+      known += fmt::format(" {}", chip.name);
+    }
   fail(where, "no chip is called '{}'; known are{}", name, known);
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "yotta/core/options.hpp"
+
 namespace yotta {
 
 YOTTA_INLINE double op_seconds(const Chip& chip, const OpCost& cost) {
@@ -14,11 +16,17 @@ YOTTA_INLINE double op_seconds(const Chip& chip, const OpCost& cost) {
   return std::max(compute, memory) + chip.launch_overhead;
 }
 
-YOTTA_INLINE VirtualClock::VirtualClock(const Cluster& cluster, int rank, ClockOptions options)
+YOTTA_INLINE VirtualClock::VirtualClock(const Cluster& cluster, int rank, ClockOptions options,
+                                        Where where)
     : cluster_(cluster),
       rank_(rank),
       options_(std::move(options)),
-      slow_(rank_factor(options_.stragglers, rank)) {}
+      slow_(rank_factor(options_.stragglers, rank)) {
+  check_stragglers(options_.stragglers, where);
+  const NumberRange there{0, static_cast<double>(cluster.size() - 1)};
+  for (const int chip : options_.chips)
+    check_number(where, "a chip of ClockOptions::chips", chip, there, "; a cluster counts from 0");
+}
 
 YOTTA_INLINE double VirtualClock::seconds() { return lanes_[compute_lane].time; }
 
@@ -39,7 +47,7 @@ YOTTA_INLINE EventStamp VirtualClock::send(const MessageCost& m) {
   const double end = begin + seconds;
   sent = end - link.alpha;  // the last byte has left, and is on its way
   const EventId id =
-      record({EventKind::send, m.lane, begin, end, label(m.label), lane.last, m.peer, m.bytes});
+      record(message_event(EventKind::send, m, label(m.label), begin, end, lane.last));
   return {begin, end, id.rank, id.index};
 }
 
@@ -52,8 +60,9 @@ YOTTA_INLINE void VirtualClock::receive(const MessageCost& m, const EventStamp& 
   const double begin = queues ? lane.time : travel.begin;
   const double end = queues ? begin + (travel.end - travel.begin) : travel.end;
   const EventId cause = queues ? lane.last : sent, also = queues ? sent : lane.last;
-  const EventId id = record(
-      {EventKind::recv, m.lane, begin, end, label(m.label), cause, m.peer, m.bytes, 0, also});
+  TraceEvent event = message_event(EventKind::recv, m, label(m.label), begin, end, cause);
+  event.also = also;
+  const EventId id = record(event);
   if (end < lane.time) return join(m.lane, lane.last, id);  // waited for after one that came later
   lane.last = id;
   lane.time = end;
@@ -92,16 +101,19 @@ YOTTA_INLINE EventId VirtualClock::arrive(const Arrival& arrival, InPort& port) 
   const double begin = queues ? port.free : travel.begin;
   port.free = queues ? begin + (travel.end - travel.begin) : travel.end;
   const EventId cause = queues ? port.last : sent, also = queues ? sent : port.last;
-  return record({EventKind::recv, m.lane, begin, port.free, label(m.label), cause, m.peer, m.bytes,
-                 0, also, port.used});
+  TraceEvent event = message_event(EventKind::recv, m, label(m.label), begin, port.free, cause);
+  event.also = also;
+  event.follows = port.used;
+  return record(event);
 }
 
 YOTTA_INLINE void VirtualClock::reduce(int lane_number, int64_t bytes) {
   Lane& lane = lanes_[lane_number];
   if (cluster_.gamma == 0) return;
   const double end = lane.time + static_cast<double>(bytes) * cluster_.gamma;
-  lane.last = record(
-      {EventKind::reduce, lane_number, lane.time, end, label("reduce"), lane.last, -1, bytes});
+  const MessageCost sum{-1, bytes, lane_number, "reduce", {}, lane.communication};
+  lane.last =
+      record(message_event(EventKind::reduce, sum, label(sum.label), lane.time, end, lane.last));
   lane.time = end;
 }
 
@@ -138,17 +150,24 @@ YOTTA_INLINE void VirtualClock::mirror(std::span<const int> chips, Where where) 
          "slow ranks, slow links and jitter are not the same for all images: leave out "
          "ClockOptions::stragglers, or run every rank instead of mirroring");
   const std::string difference = unequal_links(cluster_, chips, where);
-  if (!difference.empty())
+  if (!difference.empty() && group_network(cluster_, chips, where).inner.empty())
     fail(where,
          "these {} chips cannot be mirrored, because they would not stay in step: {}. Mirror chips "
-         "of one level of {}",
+         "of one level of {}, or as many of each node",
          chips.size(), difference, cluster_.name);
   for (const int chip : chips) images_.insert(chip - own);
   alike_.clear();
 }
 
+YOTTA_INLINE std::shared_ptr<const GroupNetwork> VirtualClock::network(std::span<const int> peers) {
+  std::vector<int> chips;
+  for (const int peer : peers) chips.push_back(chip_of(peer));
+  return std::make_shared<const GroupNetwork>(group_network(cluster_, chips));
+}
+
 YOTTA_INLINE auto VirtualClock::lane_of(const MessageCost& m) -> Lane& {
   Lane& lane = lanes_[m.lane];
+  lane.communication = m.communication;
   if (options_.trace && m.communicator != lane.communicator)
     lane_names_[m.lane].insert(lane.communicator = m.communicator);
   return lane;

@@ -3,9 +3,18 @@
 
 #include "yotta/machine/stragglers.hpp"
 
+#include "yotta/core/options.hpp"
 #include "yotta/core/random.hpp"
 
 namespace yotta {
+
+YOTTA_INLINE void check_stragglers(const Stragglers& stragglers, Where where) {
+  check_option(where, "Stragglers::jitter", stragglers, &Stragglers::jitter, zero_or_more);
+  for (const SlowRank& slow : stragglers.slow_ranks)
+    check_number(where, "SlowRank::factor", slow.factor, above_zero, "; 2 is half as fast");
+  for (const SlowLink& slow : stragglers.slow_links)
+    check_number(where, "SlowLink::factor", slow.factor, above_zero, "; 2 is half as fast");
+}
 
 YOTTA_INLINE double jitter_factor(const Stragglers& stragglers, int rank, int lane, int64_t index) {
   if (stragglers.jitter == 0) return 1;

@@ -18,6 +18,16 @@ YOTTA_INLINE TraceEvent op_event(const OpCost& cost, std::string_view name, doub
   event.bytes = static_cast<int64_t>(cost.bytes_read + cost.bytes_written);
   event.flops = cost.flops;
   event.dtype = cost.dtype;
+  event.phase = context().phase;
+  event.step = context().step;
+  return event;
+}
+
+YOTTA_INLINE TraceEvent message_event(EventKind kind, const MessageCost& message,
+                                      std::string_view name, double begin, double end,
+                                      EventId cause) {
+  TraceEvent event{kind, message.lane, begin, end, name, cause, message.peer, message.bytes};
+  event.communication = message.communication;
   return event;
 }
 
@@ -48,6 +58,45 @@ YOTTA_INLINE std::string lane_name(const Trace& trace, int rank, int lane) {
   const bool is_world = names.empty() || names == "world";
   return fmt::format("{} {}{}", lane % 2 == 1 ? "to" : "from", peer_name((lane - 1) / 2),
                      is_world ? "" : fmt::format(" ({})", names));
+}
+
+namespace detail {
+// What a lane carried, by label, most bytes first: "ddp.gradients, loss, 2 more".
+inline std::string carried(const std::map<std::string_view, int64_t>& bytes) {
+  std::vector<std::pair<int64_t, std::string_view>> sorted;
+  for (const auto& [label, sum] : bytes) sorted.emplace_back(-sum, label);
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(2, sorted.size()); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", sorted[i].second);
+  return sorted.size() > 2 ? text + fmt::format(", {} more", sorted.size() - 2) : text;
+}
+
+// Appends to each name that others have too what more() says of its lane.
+template <class More>
+void tell_apart(std::map<int, std::string>& names, More more) {
+  std::map<std::string, int> count;
+  for (const auto& [lane, name] : names) ++count[name];
+  for (auto& [lane, name] : names)
+    if (count[name] > 1) name += more(lane, name);
+}
+}  // namespace detail
+
+YOTTA_INLINE std::map<int, std::string> lane_names(const Trace& trace, int rank) {
+  std::map<int, std::string> names;
+  std::map<int, std::map<std::string_view, int64_t>> bytes;  // by lane and label
+  for (const TraceEvent& event : trace.ranks[static_cast<size_t>(rank)]) {
+    if (!names.contains(event.lane)) names[event.lane] = lane_name(trace, rank, event.lane);
+    if (event.kind == EventKind::send || event.kind == EventKind::recv)
+      bytes[event.lane][event.name] += event.bytes;
+  }
+  detail::tell_apart(names, [&](int lane, const std::string&) {
+    return bytes[lane].empty() ? "" : ": " + detail::carried(bytes[lane]);
+  });
+  std::map<std::string, int> seen;
+  for (auto i = names.rbegin(); i != names.rend(); ++i)  // in the order in which they were made
+    if (const int number = ++seen[i->second]; number > 1) i->second += fmt::format(" #{}", number);
+  return names;
 }
 
 namespace detail {

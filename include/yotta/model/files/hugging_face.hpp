@@ -35,14 +35,16 @@
 //                                                         llama3
 //     experts, top_k                                      Mixtral: num_local_experts,
 //                                                         num_experts_per_tok
+//     mask            yotta_mask: window, prefix, alibi   the same; no entry of theirs
 //     dropout         embd_pdrop = resid_pdrop            (none)
 //     attention_dropout attn_pdrop                        attention_dropout
 //
 // Dropout is written for others and not read, nor is the balance loss (router_aux_loss_coef): they
-// belong to a run, not to a model. Contract: what
-// our transformer cannot compute is refused by the name of its entry: another model or activation,
-// biases in Llama, rope scaled otherwise, a head size other than C / H. What does not change the
-// result is ignored. Sizes come back through TransformerConfig::check. References:
+// belong to a run, not to a model, as documents do. Others do not know yotta_mask: they would
+// compute such a model without it.
+// Contract: what our transformer cannot compute is refused by the name of its entry: another model
+// or activation, biases in Llama, rope scaled otherwise, a head size other than C / H. What does
+// not change the result is ignored. Sizes come back through TransformerConfig::check. References:
 // https://huggingface.co/docs/transformers, GPT2Config, LlamaConfig and MixtralConfig;
 // modeling_gpt2.py, modeling_llama.py and modeling_mixtral.py of the library.
 #pragma once

@@ -7,15 +7,16 @@
 #include <cmath>
 #include <numeric>
 
+#include "yotta/core/options.hpp"
 #include "yotta/core/random.hpp"
 
 namespace yotta {
 
 YOTTA_INLINE int32_t sample_token(std::span<const float> logits, const SampleOptions& options,
                                   double draw, Where where) {
-  if (!(options.temperature >= 0) || options.top_k < 0)
-    fail(where, "temperature {} and top_k {} must be at least 0", options.temperature,
-         options.top_k);
+  check_option(where, "SampleOptions::temperature", options, &SampleOptions::temperature,
+               zero_or_more);
+  check_option(where, "SampleOptions::top_k", options, &SampleOptions::top_k, zero_or_more);
   if (logits.empty() ||
       !std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); }))
     fail(where,
@@ -45,6 +46,7 @@ YOTTA_INLINE std::vector<int32_t> generate_tokens(const NextToken& forward,
                                                   int64_t context, const SampleOptions& options,
                                                   Where where) {
   if (prompt.empty()) fail(where, "a model continues a text: give a prompt of at least one token");
+  check_number(where, "the context of a model", static_cast<double>(context), one_or_more);
   const Random random(options.seed, "sample");
   std::vector<int32_t> tokens = prompt;
   for (int64_t i = 0; i < count; ++i) {

@@ -20,7 +20,8 @@ struct Setup {
 
   bool divides() const {
     return config.heads % shape.tp == 0 && config.kv_heads % shape.tp == 0 &&
-           config.feed_forward % shape.tp == 0 && config.vocabulary >= shape.tp;
+           config.feed_forward % shape.tp == 0 && config.mixture.dense_width % shape.tp == 0 &&
+           config.vocabulary >= shape.tp;
   }
   bool has_chunks() const { return shape.cp == 1 || sequence() % (int64_t{2} * shape.cp) == 0; }
   bool has_tokens() const { return !options.shares_tokens() || sequence() / shape.cp >= shape.tp; }
@@ -48,11 +49,23 @@ struct Setup {
   bool has_token_order() const {
     return config.mixture.experts == 0 || config.mixture.capacity == 0 || shape.cp == 1;
   }
+  // A whole batch's loads are known after all forward passes.
+  bool has_loads() const {
+    const bool pipelined = shape.pp > 1 || plan().chunks_of_rank() > 1;
+    return !options.balance_over_batch || options.microbatches == 1 || !pipelined ||
+           plan().kind == PipelineKind::gpipe;
+  }
   bool has_sequences() const { return batch / data_ranks() >= least_sequences(); }
+  // Ranks of a mixture communicate in each of their microbatches.
+  bool has_equal_microbatches() const {
+    return config.mixture.experts == 0 || batch % data_ranks() == 0 ||
+           batch / data_ranks() >= options.microbatches;
+  }
   bool works() const {
     return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
            has_attention_to_drop() && has_stages() && has_zero() && has_experts() &&
-           has_equal_experts() && has_token_order() && has_sequences();
+           has_equal_experts() && has_token_order() && has_loads() && has_sequences() &&
+           has_equal_microbatches();
   }
 
   int64_t sequence() const { return options.tokens(config); }
@@ -90,6 +103,7 @@ struct Setup {
   void expect_stages(Where where) const;
   void expect_zero(Where where) const;
   void expect_experts(Where where) const;
+  void expect_loads(Where where) const;
   void expect_sequences(Where where) const;
 };
 
@@ -237,6 +251,20 @@ inline void Setup::expect_experts(Where where) const {
                     {"no capacity", works_with([](Setup& s) { s.config.mixture.capacity = 0; })}}));
 }
 
+inline void Setup::expect_loads(Where where) const {
+  if (has_loads()) return;
+  fail(where,
+       "the balance loss of the whole batch needs the loads of its {} microbatches before the "
+       "first backward pass, and {} begins earlier{}",
+       options.microbatches, name(plan().kind),
+       nearest_of({{"GPipe", works_with([](Setup& s) {
+                      s.options.schedule = PipelineKind::gpipe, s.options.chunks = 1;
+                    })},
+                   {"1 microbatch", works_with([](Setup& s) { s.options.microbatches = 1; })},
+                   {"a balance loss of each microbatch",
+                    works_with([](Setup& s) { s.options.balance_over_batch = false; })}}));
+}
+
 inline void Setup::expect_sequences(Where where) const {
   const int64_t least = least_sequences(), ranks = data_ranks();
   if (!has_sequences())
@@ -245,6 +273,12 @@ inline void Setup::expect_sequences(Where where) const {
          "batch is {}",
          batch, ranks, least == 1 ? "one" : fmt::format("its {} microbatches", least),
          ranks * least);
+  if (!has_equal_microbatches())
+    fail(
+        where,
+        "ranks of a mixture of experts communicate in each microbatch, and a batch of {} sequences "
+        "gives some of {} data-parallel ranks {} microbatches, others {}; the nearest batch is {}",
+        batch, ranks, batch / ranks + 1, batch / ranks, (batch / ranks + 1) * ranks);
 }
 
 }  // namespace detail
@@ -257,6 +291,7 @@ YOTTA_INLINE bool layout_works(const TransformerConfig& config, const MeshShape&
 YOTTA_INLINE void expect_layout(const TransformerConfig& config, const MeshShape& shape,
                                 int64_t batch, const NdOptions& options, Where where) {
   config.check(where);
+  check_options(options, where);
   const detail::Setup spread{config, shape, batch, options};
   spread.expect_divides(where);
   spread.expect_context(where);
@@ -264,6 +299,7 @@ YOTTA_INLINE void expect_layout(const TransformerConfig& config, const MeshShape
   spread.expect_stages(where);
   spread.expect_zero(where);
   spread.expect_experts(where);
+  spread.expect_loads(where);
   spread.expect_sequences(where);
 }
 

@@ -25,10 +25,15 @@ YOTTA_INLINE NdParallel::NdParallel(const TransformerConfig& config, Mesh& mesh,
 YOTTA_INLINE NdParallel::~NdParallel() = default;
 
 YOTTA_INLINE TrainHooks NdParallel::hooks() {
+  // One rank has nothing to do around a step, so that a GPU can compute all of it without the host.
+  const bool is_alone = mesh_.world().size() == 1 && config_.mixture.experts == 0 &&
+                        !model_->has_zero() && !model_->pipeline;
+  if (is_alone && parameters()[0]->value.device() == Device::cuda) return {};
   const NdGroups& groups = model_->groups;
   TrainHooks hooks;
   hooks.loss = loss_on(mesh_, config_);
   hooks.world = mesh_.world();
+  hooks.balance_over_batch = options_.balance_over_batch;
   hooks.before_microbatch = [this](bool last) { model_->sync_if(last); };
   hooks.after_backward = [this] { model_->finish(); };
   hooks.sum_over_ranks = [&](double loss) { return sum_over(groups.losses, loss, "loss"); };

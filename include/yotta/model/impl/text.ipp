@@ -160,6 +160,29 @@ YOTTA_INLINE Text read_text(const std::string& path, const std::string& encoding
   return text;
 }
 
+YOTTA_INLINE void split_documents(Text& text, std::string_view separator, Where where) {
+  const std::string_view all = text.bytes;
+  if (separator.empty() || all.find(separator) == all.npos)
+    fail(where, "'{}' stands nowhere in the text, so it parts no documents", printable(separator));
+  Text parted{.bytes = {}, .ends = {}};
+  const auto add = [&](std::string_view document) {
+    if (document.empty()) return;
+    parted.bytes += document;
+    parted.ends.push_back(std::ssize(parted.bytes));
+  };
+  size_t begin = 0;
+  for (const int64_t end : text.ends) {
+    std::string_view file = all.substr(begin, static_cast<size_t>(end) - begin);
+    for (size_t at = file.find(separator); at != file.npos; at = file.find(separator)) {
+      add(file.substr(0, at));
+      file.remove_prefix(at + separator.size());
+    }
+    add(file);
+    begin = static_cast<size_t>(end);
+  }
+  text.bytes = std::move(parted.bytes), text.ends = std::move(parted.ends);
+}
+
 YOTTA_INLINE Text course_text(const std::string& root, Where where) {
   Text all;
   for (const char* part : {"README.md", "lessons", "include"}) {

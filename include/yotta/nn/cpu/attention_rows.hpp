@@ -10,9 +10,9 @@
 //
 // The 32 lanes of a warp share the d numbers of a head: a score is a sum over them. Every number of
 // the result is summed by one warp in one order, without atomics, so that two runs agree to the
-// bit. The formulas are those of the two headers; lesson 07 has tiles in shared memory, which read
-// each key once for many queries. The CPU computes tiles instead (flash_attention.hpp); the tests
-// compare both.
+// bit. The formulas are those of the two headers. Kernels with tiles read each key once for many
+// queries; they compute what nn/cuda/attention_tiles.hpp and attention_f32.hpp say, and these
+// bodies the rest. The CPU computes tiles (flash_attention.hpp); the tests compare all.
 //
 // With bf16 inputs o, dq, dk and dv are f32 sums, which the op rounds.
 // Cost: the FLOPs of the formulas; each key and value is read once per query, mostly from L2.

@@ -26,6 +26,7 @@
 #include <array>
 
 #include "yotta/core/parallel_for.hpp"
+#include "yotta/core/system/kernel_batch.hpp"
 #include "yotta/device/emulator/device_build.hpp"
 #include "yotta/nn/cpu/vectors.hpp"
 #include "yotta/nn/op.hpp"
@@ -141,7 +142,7 @@ struct ColumnSums {
 template <class Real, size_t Sums, class Term>
 void add_column_sums(const char* operation, Device device, int64_t C,
                      const ColumnSums<Real, Sums, Term>& body, Where where) {
-  if (device == Device::cuda) return run_kernel(operation, body, C, where);
+  if (device == Device::cuda) return run_together(operation, body, C, where);
   constexpr int64_t group = 32;
   const int64_t N = body.N, columns_per_thread = std::max<int64_t>(64, rows_per_thread(N));
   if constexpr (has_loops)
@@ -162,22 +163,5 @@ void add_column_sums(const char* operation, Device device, int64_t C,
       }
     });
 }
-
-// Memory of a device that one op uses for itself, on no ledger, like the CPU's PackBuffer.
-class DeviceScratch {
- public:
-  explicit DeviceScratch(int64_t bytes, Where where)
-      : memory_(accelerator_or_fail(where).allocate(bytes, where)) {}
-  ~DeviceScratch() { accelerator()->release(memory_); }
-  DeviceScratch(const DeviceScratch&) = delete;
-  DeviceScratch& operator=(const DeviceScratch&) = delete;
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(memory_);
-  }
-
- private:
-  void* memory_;
-};
 
 }  // namespace yotta

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "yotta/core/matrix_view.hpp"
 #include "yotta/nn/cpu/vectors.hpp"
@@ -109,10 +110,38 @@ class PaddedRows {
   PackBuffer<Real> rows_;
 };
 
-// Scores of BQ queries and BK keys.
+// Rows that are needed soon. Each call of fetch() asks for the next one; it comes into the cache
+// while other work goes on.
+class RowsAhead {
+ public:
+  RowsAhead() = default;
+  template <class T>
+  explicit RowsAhead(MatrixView<T> x)
+      : row_(reinterpret_cast<const char*>(x.data)),
+        step_(x.row_stride * int64_t{sizeof(T)}),
+        bytes_(x.cols * int64_t{sizeof(T)}),
+        left_(x.rows) {}
+  void fetch() {
+    if (left_ <= 0) return;
+    for (int64_t i = 0; i < bytes_; i += 64) __builtin_prefetch(row_ + i);
+    row_ += step_;
+    --left_;
+  }
+
+ private:
+  const char* row_ = nullptr;
+  int64_t step_ = 0, bytes_ = 0, left_ = 0;
+};
+
+// Scores of BQ queries and BK keys, and what the next tile needs: it is fetched row by row as
+// softmax goes over the scores, which leaves the memory idle.
 template <class Real>
 class ScoreTile {
  public:
+  void meanwhile(RowsAhead queries, RowsAhead results) const { ahead_ = {queries, results}; }
+  void fetch_ahead() const {
+    for (RowsAhead& each : ahead_) each.fetch();
+  }
   Real* row(int64_t r) const { return scores_.data() + r * tile_pitch; }
   MatrixView<Real> part(int64_t rows, int64_t keys) const {
     return row_major(scores_.data(), rows, keys, tile_pitch);
@@ -123,6 +152,7 @@ class ScoreTile {
 
  private:
   PackBuffer<Real> scores_{flash_BQ * tile_pitch};
+  mutable std::array<RowsAhead, 2> ahead_;
 };
 
 }  // namespace detail

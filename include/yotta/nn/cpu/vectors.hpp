@@ -91,20 +91,24 @@ template <class Real, class Body>
   if (i < n) body(i, static_cast<int>(n - i));
 }
 
-// Folds the lanes of v in halves, in a fixed order: combine(first half, second half) until one lane
-// is left.
+// Folds the lanes of v in halves, in a fixed order: combine(v, v with its halves exchanged), then
+// the same for quarters and so on, until each lane holds the whole.
+template <int half, class V, class Combine, int... Lane>
+[[gnu::always_inline]] inline V combine_halves(V v, Combine combine,
+                                               std::integer_sequence<int, Lane...> lane) {
+  v = combine(v, shuffled<(Lane ^ half)...>(v, v));
+  if constexpr (half > 1) v = combine_halves<half / 2>(v, combine, lane);
+  return v;
+}
 template <class Real, class Combine>
 [[gnu::always_inline]] inline Real fold_lanes(Vector<Real> v, Combine combine) {
-  Real lane[lane_count<Real>];
-  std::memcpy(lane, &v, sizeof v);
-  for (int half = lane_count<Real> / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] = combine(lane[i], lane[i + half]);
-  return lane[0];
+  constexpr int lanes = lane_count<Real>;
+  return combine_halves<lanes / 2>(v, combine, std::make_integer_sequence<int, lanes>{})[0];
 }
 
 template <class Real>
 [[gnu::always_inline]] inline Real sum_of_lanes(Vector<Real> v) {
-  return fold_lanes<Real>(v, [](Real a, Real b) { return a + b; });
+  return fold_lanes<Real>(v, [](Vector<Real> a, Vector<Real> b) { return a + b; });
 }
 
 // The sum over i < n of term(i, count), a Vector each, where lanes from `count` on are left out.
@@ -126,7 +130,7 @@ inline Computed<Number> largest(const Number* x, int64_t n) {
     const Vector<Real> v = first_lanes<Real>(load(x + i, count), count, lowest);
     most = v > most ? v : most;
   });
-  return fold_lanes<Real>(most, [](Real a, Real b) { return a > b ? a : b; });
+  return fold_lanes<Real>(most, [](Vector<Real> a, Vector<Real> b) { return a > b ? a : b; });
 }
 
 }  // namespace yotta

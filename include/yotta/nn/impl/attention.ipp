@@ -107,7 +107,7 @@ YOTTA_INLINE PlainAttention attention_plain(const Tensor& q, const Tensor& k, co
                                             const AttentionDropout& dropout, Where where) {
   const AttentionSizes s = attention_sizes("attention_plain", q, k, v, where);
   expect_probability("attention_plain", dropout.p, where);
-  charge(attention_plain_cost(q.dtype(), s));
+  charge(attention_plain_cost(q.dtype(), s, dropout.p > 0));
   const Shape scores{s.B, s.H, s.T, s.T};
   PlainAttention out{empty_sums(q, where), empty_beside(q, scores, q.dtype(), where), {}};
   if (dropout.p > 0) out.mask = empty_beside(q, scores, DType::u8, where);
@@ -158,7 +158,7 @@ YOTTA_INLINE AttentionGradients attention_plain_backward(const Tensor& dout, con
   if ((p > 0) != saved.mask.defined())
     fail(where, "{}: p is {} and the forward pass {}", operation, p,
          saved.mask.defined() ? "drew a mask" : "drew no mask");
-  charge(attention_plain_backward_cost(q.dtype(), s));
+  charge(attention_plain_backward_cost(q.dtype(), s, p > 0));
   AttentionGradients d{empty_sums(q, where), empty_sums(k, where), empty_sums(v, where)};
   if (q.device() == Device::cuda)
     detail::plain_rows_backward(dout, q, k, v, detail::rows_of_sizes(s), p, saved.probabilities,

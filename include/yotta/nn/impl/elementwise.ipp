@@ -55,6 +55,7 @@ YOTTA_INLINE void bias_backward(const Tensor& dy, Tensor& dbias, Where where) {
         N, {dbias.address<Computed<Number>>(device, where)}, term};
     add_column_sums("bias_backward", device, C, body, where);
   });
+  after_launch([dy] {});  // it lives until then
 }
 
 }  // namespace yotta

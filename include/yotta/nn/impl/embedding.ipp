@@ -10,10 +10,7 @@ namespace detail {
 YOTTA_INLINE void expect_ids(const char* operation, const Tensor& ids, int64_t V, Where where) {
   expect_dims(operation, "ids", ids, 1, "(N)", where);
   expect_dtype(operation, "ids", ids, DType::i32, where);
-  for_each_id(ids, where, [&](int64_t n, int32_t id) {
-    if (id < 0 || id >= V)
-      fail(where, "{}: id {} of token {} is outside the vocabulary of {}", operation, id, n, V);
-  });
+  expect_each_id(operation, "id", ids, 0, V, where);
 }
 
 inline void expect_positions(const char* operation, const Tensor& x, const Tensor& table, int64_t T,
@@ -86,7 +83,7 @@ YOTTA_INLINE void embedding_shard_backward(const Tensor& dy, const Tensor& ids, 
                                            int64_t first, int64_t V, Where where) {
   expect_dims("embedding_backward", "dtable", dtable, 2, "(V, C)", where);
   const int64_t rows = dtable.dim(0), C = dtable.dim(1);
-  if (ids.device() != Device::cuda)  // the host would wait for it; the forward pass has checked
+  if (ids.device() != Device::cuda)  // the forward pass has launched the check
     detail::expect_ids("embedding_backward", ids, V, where);
   const int64_t N = ids.dim(0);
   expect_shape("embedding_backward", "dy", dy, {N, C}, where);

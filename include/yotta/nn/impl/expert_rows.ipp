@@ -3,8 +3,10 @@
 
 #include "yotta/nn/expert_rows.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "yotta/core/parallel_for.hpp"
 #include "yotta/nn/expert_choice.hpp"
@@ -67,10 +69,10 @@ inline std::vector<std::vector<int32_t>> taken_by_expert(const Tensor& expert, i
                                                          int64_t capacity,
                                                          std::span<const int64_t> before,
                                                          Where where) {
-  const int32_t* id = expert.device() == Device::meta ? nullptr : expert.data<int32_t>(where);
+  const int32_t* id = expert.data<int32_t>(where);
   std::vector<std::vector<int32_t>> taken(static_cast<size_t>(experts));
   for (int64_t a = 0; a < expert.numel(); ++a) {
-    const int64_t e = id == nullptr ? uniform_expert(a, experts) : id[a];
+    const int64_t e = id[a];
     if (e < 0 || e >= experts)
       fail(where, "sort_by_expert: assignment {} goes to expert {} of {}", a, e, experts);
     std::vector<int32_t>& to = taken[static_cast<size_t>(e)];
@@ -78,6 +80,20 @@ inline std::vector<std::vector<int32_t>> taken_by_expert(const Tensor& expert, i
     if (std::ssize(to) + earlier < capacity) to.push_back(static_cast<int32_t>(a));
   }
   return taken;
+}
+
+// The same on meta, as counts alone. uniform_expert() goes round the experts: those before the one
+// that would be next have one more.
+inline std::vector<int64_t> uniform_counts(int64_t assignments, int64_t experts, int64_t capacity,
+                                           std::span<const int64_t> before) {
+  const int64_t next = uniform_expert(assignments, experts);
+  std::vector<int64_t> counts;
+  for (int64_t e = 0; e < experts; ++e) {
+    const int64_t earlier = before.empty() ? 0 : before[static_cast<size_t>(e)];
+    const int64_t all = assignments / experts + (e < next ? 1 : 0);
+    counts.push_back(std::clamp<int64_t>(capacity - earlier, 0, all));
+  }
+  return counts;
 }
 
 // Fills both gradients; a row's assignment is its own, so no two threads write the same number.
@@ -108,6 +124,12 @@ YOTTA_INLINE ExpertRows sort_by_expert(const Tensor& expert, int64_t experts, in
     fail(where, "sort_by_expert: {} counts of earlier assignments for {} experts", before.size(),
          experts);
   ExpertRows sorted;
+  if (expert.device() == Device::meta) {
+    sorted.counts = detail::uniform_counts(expert.numel(), experts, capacity, before);
+    const int64_t m = std::accumulate(sorted.counts.begin(), sorted.counts.end(), int64_t{0});
+    sorted.assignment = empty_beside(expert, {m}, DType::i32, where);
+    return sorted;
+  }
   std::vector<int32_t> all;
   for (const auto& each : detail::taken_by_expert(expert, experts, capacity, before, where)) {
     sorted.counts.push_back(std::ssize(each));
@@ -115,8 +137,7 @@ YOTTA_INLINE ExpertRows sort_by_expert(const Tensor& expert, int64_t experts, in
   }
   const int64_t m = std::ssize(all);
   sorted.assignment = empty_beside(expert, {m}, DType::i32, where);
-  if (expert.device() != Device::meta)
-    sorted.assignment.copy_from(Tensor::from<int32_t>(all, {m}, where), where);
+  sorted.assignment.copy_from(Tensor::from<int32_t>(all, {m}, where), where);
   return sorted;
 }
 

@@ -3,7 +3,7 @@
 
 #include "yotta/nn/flash_attention.hpp"
 
-#include "yotta/nn/cpu/attention_rows.hpp"
+#include "yotta/nn/cuda/attention_tiles.hpp"
 
 namespace yotta {
 
@@ -28,42 +28,65 @@ inline void expect_sums(const char* what, const Tensor& sums, const Tensor& x, W
   expect_dtype("flash_attention_backward", what, sums, computed(x.dtype()), where);
 }
 
-// On Device::cuda: one warp per query, and backward also one per key. `s`: sizes of the whole.
+// On Device::cuda: tiles; or one warp per query, and backward also one per key
+// (attention_tiles.hpp). `s`: sizes of the whole.
 inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock& block) {
   return {s.T, block.length, s.H, s.Hkv, s.d, block.query, block.key, block.ahead};
 }
 
-inline void blockwise_rows(const Tensor& q, const Tensor& k, const Tensor& v,
-                           const AttentionSizes& s, const AttentionBlock& block,
-                           FlashAttention& out, Where where) {
+inline void blockwise_on_cuda(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const AttentionSizes& s, const AttentionBlock& block,
+                              FlashAttention& out, Where where) {
+  const AttentionRows at = rows_of_block(s, block);
+  const int64_t queries = s.B * s.H * block.length;
+  if (has_attention_tiles(q.dtype(), s.d)) {
+    const auto of = [&](const Tensor& x) { return x.address<bfloat16>(Device::cuda, where); };
+    const AttentionTiles body{at,
+                              s.B,
+                              of(q),
+                              of(k),
+                              of(v),
+                              out.o.address<float>(Device::cuda),
+                              out.log_sum_exp.address<float>(Device::cuda)};
+    return run_kernel("flash_attention", body, queries, where);
+  }
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
-    const BlockwiseRow<Number> body{rows_of_block(s, block),
+    const BlockwiseRow<Number> body{at,
                                     of(q),
                                     of(k),
                                     of(v),
                                     out.o.address<Real>(Device::cuda),
                                     out.log_sum_exp.address<Real>(Device::cuda)};
-    run_kernel("flash_attention", body, s.B * s.H * block.length, where);
+    run_kernel("flash_attention", body, queries, where);
   });
 }
 
-inline void blockwise_rows_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                    const Tensor& v, const AttentionSizes& s,
-                                    const FlashAttention& saved, const AttentionBlock& block,
-                                    AttentionGradients& d, Where where) {
+inline void blockwise_backward_on_cuda(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                       const Tensor& v, const AttentionSizes& s,
+                                       const FlashAttention& saved, const AttentionBlock& block,
+                                       AttentionGradients& d, Where where) {
+  const AttentionRows at = rows_of_block(s, block);
+  const int64_t queries = s.B * s.H * block.length;
+  if (has_attention_tiles(q.dtype(), s.d)) {
+    const auto of = [&](const Tensor& x) { return x.address<bfloat16>(Device::cuda, where); };
+    const auto sums = [&](Tensor& x) { return x.address<float>(Device::cuda, where); };
+    const AttentionTilesBackward body{
+        at,         s.B,         of(q),     of(k),
+        of(v),      of(saved.o), of(dout),  saved.log_sum_exp.address<float>(Device::cuda, where),
+        sums(d.dq), sums(d.dk),  sums(d.dv)};
+    return run_kernel("flash_attention_backward", body, queries, where);
+  }
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
     const Real* L = saved.log_sum_exp.address<Real>(Device::cuda, where);
-    const BlockwiseSaved<Number> all{
-        rows_of_block(s, block), of(q), of(k), of(v), of(saved.o), of(dout), L};
+    const BlockwiseSaved<Number> all{at, of(q), of(k), of(v), of(saved.o), of(dout), L};
     Real *dQ = d.dq.address<Real>(Device::cuda, where),
          *dK = d.dk.address<Real>(Device::cuda, where);
     Real* dV = d.dv.address<Real>(Device::cuda, where);
-    run_kernel("flash_attention_backward", BlockwiseQueryGradient<Number>{all, dQ},
-               s.B * s.H * block.length, where);
+    run_kernel("flash_attention_backward", BlockwiseQueryGradient<Number>{all, dQ}, queries, where);
     run_kernel("flash_attention_backward", BlockwiseKeyGradient<Number>{all, dK, dV},
                s.B * s.Hkv * block.length, where);
   });
@@ -82,7 +105,7 @@ YOTTA_INLINE FlashAttention attention_block(const Tensor& q, const Tensor& k, co
                      empty_beside(q, {n.B, n.H, n.T}, type, where)};
   if (q.device() == Device::meta) return out;
   if (q.device() == Device::cuda) {
-    detail::blockwise_rows(q, k, v, s, block, out, where);
+    detail::blockwise_on_cuda(q, k, v, s, block, out, where);
     return out;
   }
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
@@ -139,7 +162,7 @@ YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, 
   charge(attention_block_backward_cost(q.dtype(), n, twice_seen(block)));
   if (q.device() == Device::meta) return;
   if (q.device() == Device::cuda)
-    return detail::blockwise_rows_backward(dout, q, k, v, s, saved, block, d, where);
+    return detail::blockwise_backward_on_cuda(dout, q, k, v, s, saved, block, d, where);
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);

@@ -41,7 +41,7 @@ inline std::vector<int32_t> counted_up(int64_t n) {
 YOTTA_INLINE TextTiles::TextTiles(const MaskOptions& options, std::vector<int32_t> documents,
                                   int64_t T, std::vector<int32_t> queries,
                                   std::vector<int32_t> keys, Where where)
-    : options_(options),
+    : options_(checked(options, where)),
       documents_(seen_documents(options, std::move(documents))),
       positions_(positions_in(documents_, T)),
       queries_(std::move(queries)),

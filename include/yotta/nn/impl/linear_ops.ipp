@@ -53,19 +53,24 @@ inline DeviceMatrix device_view(const Tensor& x, Where where) {
   return {x.raw(), x.dtype(), x.dim(0), x.dim(1), x.dim(1), 1};
 }
 
+// `bias`: added to every row of c; undefined: none.
 template <class AOf, class BOf>
 void multiply_on_device(const char* operation, const Tensor& a, AOf a_of, const Tensor& b, BOf b_of,
-                        Tensor& c, Into into, Where where) {
+                        Tensor& c, Into into, const Tensor& bias, Where where) {
   if (device_matmul() == nullptr)
     fail(where, "{}: this build has no matmul for {}", operation, c.describe());
   const auto wide = [&](const Tensor& x) {
     return a.dtype() == b.dtype() ? x : x.to(DType::f32, where);
   };
+  const void* const added =
+      bias.defined() ? device_view(bias.reshape({1, -1}), where).data : nullptr;
   visit_factors(operation, a, b, where,
                 [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
                   const Tensor left = wide(a), right = wide(b);
-                  device_matmul()(a_of(device_view(left, where)), b_of(device_view(right, where)),
-                                  device_view(c, where), into, where);
+                  launch_product({a_of(device_view(left, where)), b_of(device_view(right, where)),
+                                  device_view(c, where), into, added},
+                                 where);
+                  after_launch([left, right, c, bias] {});  // they live until then
                 });
 }
 
@@ -86,14 +91,15 @@ void round_product(MatrixView<A> a, MatrixView<B> b, MatrixView<bfloat16> c, Int
   }
 }
 
-// c = a b or c = a b', c of the sums' type, f32 or f64, or bf16: sums are rounded once.
+// c = a b or c = a b', c of the sums' type, f32 or f64, or bf16: sums are rounded once. `bias`: on
+// Device::cuda alone.
 template <class BOf>
 void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf b_of, Tensor& c,
-                   Into into, Where where) {
+                   Into into, Where where, const Tensor& bias = {}) {
   if (c.device() == Device::meta) return;
   if (c.device() == Device::cuda) {
     const auto as_is = [](const DeviceMatrix& view) { return view; };
-    return multiply_on_device(operation, a, as_is, b, b_of, c, into, where);
+    return multiply_on_device(operation, a, as_is, b, b_of, c, into, bias, where);
   }
   visit_factors(operation, a, b, where,
                 [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
@@ -106,19 +112,9 @@ void multiply_into(const char* operation, const Tensor& a, const Tensor& b, BOf 
                 });
 }
 
-// bias (N) into every row of y (M, N).
-inline void fill_rows(Tensor& y, const Tensor& bias, Where where) {
-  if (y.device() == Device::meta) return;
+// bias (N) into every row of y (M, N), on the CPU.
+inline void fill_rows(Tensor& y, const Tensor& bias) {
   const int64_t M = y.dim(0), row_bytes = bias.nbytes();
-  if (bias.dtype() != y.dtype())
-    fail(where, "linear: bias is {}, y is {}; they must agree", bias.describe(), y.describe());
-  if (y.device() == Device::cuda)
-    return visit(y.dtype(), [&]<class T>(Type<T>) {
-      run_kernel(
-          "linear",
-          FillRows<T>{y.dim(1), bias.address<T>(Device::cuda, where), y.address<T>(Device::cuda)},
-          y.numel(), where);
-    });
   std::byte* to = static_cast<std::byte*>(y.raw());
   parallel_for(M, rows_per_thread(y.dim(1)), [&](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m)
@@ -140,7 +136,7 @@ inline void add_weight_product(const char* operation, const Tensor& dy, const Te
   if (dw.device() == Device::cuda) {
     const auto transpose = [](const DeviceMatrix& view) { return transposed(view); };
     const auto as_is = [](const DeviceMatrix& view) { return view; };
-    return multiply_on_device(operation, dy, transpose, x, as_is, dw, Into::accumulate, where);
+    return multiply_on_device(operation, dy, transpose, x, as_is, dw, Into::accumulate, {}, where);
   }
   visit_factors(operation, dy, x, where,
                 [&]<class A, class B, class Sum>(Type<A>, Type<B>, Type<Sum>) {
@@ -155,13 +151,18 @@ YOTTA_INLINE Tensor linear_as(DType type, const Tensor& x, const Tensor& w, cons
                               Where where) {
   detail::expect_linear("linear", x, w, 1, where);
   if (bias.defined()) expect_shape("linear", "bias", bias, {w.dim(0)}, where);
-  charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
-  if (bias.defined()) charge(add_bias_cost(x.dtype(), x.dim(0), w.dim(0)));
   Tensor y = empty_beside(x, {x.dim(0), w.dim(0)}, type, where);
-  if (bias.defined()) detail::fill_rows(y, bias, where);
+  const bool begins_as_bias = bias.defined() && y.device() == Device::cpu;
+  if (bias.defined()) {
+    if (bias.dtype() != type)
+      fail(where, "linear: bias is {}, y is {}; they must agree", bias.describe(), y.describe());
+    charge(add_bias_cost(x.dtype(), x.dim(0), w.dim(0)));
+    if (begins_as_bias) detail::fill_rows(y, bias);
+  }
+  charge(linear_cost("linear", x.dtype(), x.dim(0), w.dim(0), x.dim(1)));
   const auto transpose = [](auto view) { return transposed(view); };
   detail::multiply_into("linear", x, w, transpose, y,
-                        bias.defined() ? Into::accumulate : Into::overwrite, where);
+                        begins_as_bias ? Into::accumulate : Into::overwrite, where, bias);
   return y;
 }
 

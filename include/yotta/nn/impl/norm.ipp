@@ -80,6 +80,7 @@ void norm_backward_weight(const OpCost& cost, const Tensor& dy, const Tensor& x,
     for (size_t k = 0; k < Sums; ++k) body.out[k] = sums[k]->template address<Real>(device, where);
     add_column_sums(cost.name, device, C, body, where);
   });
+  after_launch([dy, x, mean, rstd] {});  // they live until then
 }
 
 }  // namespace detail

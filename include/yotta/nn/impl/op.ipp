@@ -44,4 +44,25 @@ YOTTA_INLINE void expect_dims(const char* operation, const char* what, const Ten
     fail(where, "{}: {} is {}, expected {}", operation, what, x.describe(), names);
 }
 
+YOTTA_INLINE void expect_each_id(const char* operation, const char* what, const Tensor& ids,
+                                 int32_t least, int64_t V, Where where) {
+  const auto message = [operation, what, V](int64_t n, int64_t id) {
+    return fmt::format("{}: {} {} of token {} is outside the vocabulary of {}", operation, what, id,
+                       n, V);
+  };
+  if (ids.device() == Device::cuda) {
+    Accelerator& device = accelerator_or_fail(where);
+    const detail::CheckIds body{ids.numel(),
+                                least,
+                                V,
+                                ids.address<int32_t>(Device::cuda, where),
+                                device.late_checks.add(message, where),
+                                device.finding(where)};
+    return run_kernel(operation, body, 1, where);
+  }
+  for_each_id(ids, where, [&](int64_t n, int32_t id) {
+    if (id < least || id >= V) fail(where, "{}", message(n, id));
+  });
+}
+
 }  // namespace yotta

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "yotta/core/cpu/convert.hpp"
+#include "yotta/core/system/kernel_batch.hpp"
+
 namespace yotta {
 
 YOTTA_INLINE Optimizer::Optimizer(const std::vector<ParameterPtr>& parameters,
@@ -23,13 +26,36 @@ YOTTA_INLINE Optimizer::Optimizer(const std::vector<ParameterPtr>& parameters,
   }
 }
 
+namespace detail {
+
+// The value becomes the master copy, rounded.
+inline void round(Optimizer::Slot& slot) {
+  Tensor &value = slot.parameter->value, &master = slot.master;
+  if (value.device() != Device::cuda || value.dtype() != DType::bf16)
+    return value.copy_from(master);
+  run_together("optimizer",
+               Conversion<bfloat16, float>{value.raw(), master.address<float>(Device::cuda)},
+               value.numel(), Where::current());
+}
+
+}  // namespace detail
+
 YOTTA_INLINE void Optimizer::step(double learning_rate, double scale) {
+  const PhaseScope phase(Phase::optimizer);
   ++steps_;
-  for (Slot& slot : slots_) {
-    if (!slot.parameter->grad.defined()) continue;
-    update(slot, learning_rate, scale);
-    if (slot.master.defined()) slot.parameter->value.copy_from(slot.master);
-  }
+  KernelBatch batch;  // on a GPU all parameters are stepped by one launch
+  for (Slot& slot : slots_)
+    if (slot.parameter->grad.defined()) update(slot, learning_rate, scale);
+  batch.run(Where::current());
+  for (Slot& slot : slots_)
+    if (slot.parameter->grad.defined() && slot.master.defined()) detail::round(slot);
+  batch.run(Where::current());
+}
+
+YOTTA_INLINE void Optimizer::step_on_device(const StepNumbers* now) {
+  const std::shared_ptr<void> reset(nullptr, [this](void*) { on_device_ = nullptr; });
+  on_device_ = now;
+  step(0);
 }
 
 YOTTA_INLINE double Schedule::operator()(int64_t step) const {

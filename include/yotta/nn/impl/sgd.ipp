@@ -3,14 +3,18 @@
 
 #include "yotta/nn/sgd.hpp"
 
+#include "yotta/core/options.hpp"
 #include "yotta/core/parallel_for.hpp"
 
 namespace yotta {
 
-YOTTA_INLINE Sgd::Sgd(const std::vector<ParameterPtr>& parameters, SgdOptions options)
+YOTTA_INLINE Sgd::Sgd(const std::vector<ParameterPtr>& parameters, SgdOptions options, Where where)
     : Optimizer(parameters, options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"}
                                                   : std::vector<std::string>{}),
-      options_(options) {}
+      options_(options) {
+  check_option(where, "SgdOptions::momentum", options, &SgdOptions::momentum, below_one);
+  check_option(where, "SgdOptions::weight_decay", options, &SgdOptions::weight_decay, zero_or_more);
+}
 
 YOTTA_INLINE void Sgd::update(Slot& slot, double learning_rate, double scale) {
   Tensor& weight = slot.weight();

@@ -18,7 +18,8 @@ enum class MatmulBy {
   course
 };  // course: the kernels of lesson 03, slower, and yours to read
 
-// Makes GPU `gpu` this process's Device::cuda. Returns why it cannot, in one line; empty: done.
+// Makes GPU `gpu` this process's Device::cuda, counted modulo those that it sees: for process
+// number `gpu` of a host. Returns why it cannot, in one line; empty: done.
 #ifdef YOTTA_HAVE_CUDA
 std::string use_cuda(int gpu = 0, MatmulBy matmul = MatmulBy::cublas);
 #else

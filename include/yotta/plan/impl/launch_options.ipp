@@ -61,7 +61,7 @@ inline std::string titan_parallelism(const PlanRequest& request, const Layout& l
       degrees.replicate, degrees.shard, shape.tp, shape.cp, shape.pp);
   if (degrees.shard * shape.cp > 1)
     text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n",
-                        shape.dp_shard > 1 ? "always" : "never");
+                        shape.dp_shard > 1 && !layout.keeps_units ? "always" : "never");
   if (titan_compiles(layout)) text += "enable_async_tensor_parallel = true\n";
   if (shape.cp > 1) text += "context_parallel_rotate_method = \"alltoall\"\n";
   text += titan_pipeline(request, layout);
@@ -76,13 +76,16 @@ inline std::vector<std::string> titan_notes(const PlanRequest& request, const La
   const auto note = [&](bool lacks, const char* words) {
     if (lacks) notes.push_back(words);
   };
-  note(layout.zero > 0, "no ZeRO-1: dp is data_parallel_shard_degree, which is FSDP");
+  note(layout.zero == 1, "no ZeRO-1: dp is data_parallel_shard_degree, which is FSDP");
+  note(
+      layout.zero == 2,
+      "no ZeRO-2 by name: dp is data_parallel_shard_degree, whose units stay whole until backward");
   note(degrees.has_ddp && layout.zero == 0,
        "DDP goes with no other axis: dp is data_parallel_shard_degree, which is FSDP");
   note(shape.cp > 1 && degrees.shard == 1, "cp always shards weights, as FSDP over its ranks");
   note(shape.ep > 1,
        "ep lies inside cp and data_parallel_shard_degree, over which FSDP cuts all other weights");
-  note(shape.pp > 1 && shape.data_ranks() > 1,
+  note(shape.pp > 1 && shape.data_ranks() > 1 && !layout.pp_outermost,
        "pp is its outermost axis: stages are farther apart than here, data-parallel ranks nearer");
   note(shape.cp > 1 && layout.context == ContextParallel::ulysses, "no Ulysses: the ring instead");
   note(layout.recomputed > 0, "no first blocks of a stage: mode full recomputes all");
@@ -124,8 +127,9 @@ inline MegatronSplit megatron_split(const PlanRequest& request, const Layout& la
 }
 // Whether its ranks can have our order: tp, cp, ep, pp, dp in place of dp before pp. It refuses
 // that where experts have other data-parallel groups.
-constexpr bool megatron_reorders(const MeshShape& shape) {
-  return shape.pp > 1 && shape.data_ranks() > 1 && shape.ep == shape.cp;
+constexpr bool megatron_reorders(const Layout& layout) {
+  const MeshShape& shape = layout.shape;
+  return !layout.pp_outermost && shape.pp > 1 && shape.data_ranks() > 1 && shape.ep == shape.cp;
 }
 
 inline void add_megatron_pipeline(OptionWords& to, const PlanRequest& request,
@@ -135,7 +139,7 @@ inline void add_megatron_pipeline(OptionWords& to, const PlanRequest& request,
   to.add(layout.chunks > 1, "--num-virtual-stages-per-pipeline-rank {}", layout.chunks);
   to.add(megatron_split(request, layout) == MegatronSplit::with_ends,
          "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
-  to.add(megatron_reorders(shape), "--use-tp-pp-dp-mapping");
+  to.add(megatron_reorders(layout), "--use-tp-pp-dp-mapping");
 }
 
 inline void add_megatron_axes(OptionWords& to, const Layout& layout) {
@@ -146,16 +150,29 @@ inline void add_megatron_axes(OptionWords& to, const Layout& layout) {
   to.add(shape.cp > 1, "--cp-comm-type {}", ulysses ? "a2a" : "p2p");
   to.add(shape.ep > 1, "--expert-model-parallel-size {}", shape.ep);
   to.add(layout.zero > 0 || shards, "--use-distributed-optimizer");
-  to.add(shards,
-         "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --ckpt-format "
-         "fsdp_dtensor --overlap-param-gather");
-  to.add(shards || (layout.zero == 0 && shape.cp * shape.data_ranks() > 1),
+  to.add(shards || layout.zero == 2,
+         "--use-megatron-fsdp --data-parallel-sharding-strategy {} --ckpt-format fsdp_dtensor "
+         "--overlap-param-gather",
+         shards && !layout.keeps_units ? "optim_grads_params" : "optim_grads");
+  to.add(shards || (layout.zero != 1 && shape.cp * shape.data_ranks() > 1),
          "--overlap-grad-reduce");
   to.add(layout.recomputed < 0,
          "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
   to.add(layout.recomputed > 0,
          "--recompute-granularity full --recompute-method block --recompute-num-layers {}",
          layout.recomputed);
+}
+
+inline void add_megatron_latents(OptionWords& to, const TransformerConfig& c) {
+  const LatentConfig& l = c.latent;
+  to.add(c.has_latent(),
+         "--multi-latent-attention --q-lora-rank {} --kv-lora-rank {} --qk-head-dim {} "
+         "--qk-pos-emb-head-dim {} --v-head-dim {}",
+         l.q_rank, l.kv_rank, l.plain, l.turned, l.value);
+  to.add(c.mixture.groups > 1, "--moe-router-num-groups {} --moe-router-group-topk {}",
+         c.mixture.groups, c.mixture.top_groups);
+  const int64_t dense = c.mixture.dense_layers;
+  to.add(dense > 0, "--moe-layer-freq \"([0]*{}+[1]*{})\"", dense, c.layers - dense);
 }
 
 inline std::vector<std::string> megatron_notes(const PlanRequest& request, const Layout& layout) {
@@ -172,11 +189,15 @@ inline std::vector<std::string> megatron_notes(const PlanRequest& request, const
        "block less");
   note(shape.pp > 1 && split == MegatronSplit::none,
        "the layers do not divide among the stages: list them in --pipeline-model-parallel-layout");
-  note(shape.pp > 1 && shape.data_ranks() > 1 && !megatron_reorders(shape),
+  note(shape.pp > 1 && shape.data_ranks() > 1 && !layout.pp_outermost && !megatron_reorders(layout),
        "its pp is the outermost axis: stages are farther apart than here, replicas nearer");
   note(shape.dp_shard > 1 && shape.dp_replicate > 1,
        "HSDP: --num-distributed-optimizer-instances is the nearest to fsdp inside dp");
-  note(shape.dp_shard > 1, "FSDP wants CUDA_DEVICE_MAX_CONNECTIONS unset, or above 1");
+  note(shape.dp_shard > 1 && layout.keeps_units,
+       "no units that stay whole until backward: optim_grads, whose weights always are, is the "
+       "nearest");
+  note(shape.dp_shard > 1 || layout.zero == 2,
+       "FSDP wants CUDA_DEVICE_MAX_CONNECTIONS unset, or above 1");
   note(request.config.mixture.experts > 0 && shape.tp > 1 && !layout.sequence_parallel,
        "experts beside tp want --sequence-parallel");
   return notes;
@@ -194,6 +215,7 @@ YOTTA_INLINE LaunchOptions megatron_options(const PlanRequest& request, const La
   words.add(request.config.dtype == DType::bf16, "--bf16");
   detail::add_megatron_pipeline(words, request, layout);
   detail::add_megatron_axes(words, layout);
+  detail::add_megatron_latents(words, request.config);
   return {words.text(), detail::megatron_notes(request, layout)};
 }
 

@@ -75,6 +75,12 @@ YOTTA_INLINE DescribedStep described(const PlanRequest& request, const Layout& l
   o.zero.bucket_bytes = o.ddp.bucket_bytes = bucket_bytes_of(layout);
   o.checkpoint.what = layout.recomputed == 0 ? Recompute::none : Recompute::all;
   o.checkpoint_blocks = layout.recomputed;
+  if (layout.again == Again::attention) o.checkpoint.what = Recompute::attention;
+  o.ends_count = layout.ends_count, o.fsdp.reshard_after_forward = !layout.keeps_units;
+  step.operators_again = layout.again == Again::operators;
+  step.wide_loss = request.wide_loss;
+  step.pp_outermost = layout.pp_outermost;
+  step.gradients_ahead = request.gradients_ahead;
   return step;
 }
 
@@ -97,8 +103,9 @@ inline std::vector<std::string> words_of_axes(const Layout& layout) {
   add(shape.ep > 1, fmt::format("ep {}", shape.ep));
   add(shape.dp_shard > 1, fmt::format("fsdp {}", shape.dp_shard));
   add(shape.dp_replicate > 1, fmt::format("dp {}", shape.dp_replicate));
+  add(layout.pp_outermost, "pp outermost");
   if (words.empty()) words.push_back("1 chip");
-  if (layout.zero > 0) words.back() += " ZeRO-1";  // over cp, ep and dp
+  if (layout.zero > 0) words.back() += fmt::format(" ZeRO-{}", layout.zero);  // cp, ep and dp
   return words;
 }
 
@@ -108,6 +115,9 @@ YOTTA_INLINE std::string text_of(const Layout& layout) {
   std::vector<std::string> words = detail::words_of_axes(layout);
   words.push_back(
       fmt::format("{} microbatch{}", layout.microbatches, layout.microbatches > 1 ? "es" : ""));
+  if (layout.keeps_units) words.push_back("units kept");
+  if (layout.again == Again::attention) words.push_back("attention recomputed");
+  if (layout.again == Again::operators) words.push_back("operators recomputed");
   if (layout.recomputed < 0) words.push_back("all recomputed");
   if (layout.recomputed == 1) words.push_back("first block recomputed");
   if (layout.recomputed > 1)

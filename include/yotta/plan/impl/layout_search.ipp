@@ -39,30 +39,69 @@ namespace detail {
 class LayoutSearch {
  public:
   LayoutSearch(const PlanRequest& request, const std::vector<Layout>& layouts,
-               const PlanOptions& options)
-      : request_(request), layouts_(layouts), options_(options), found_(layouts.size()) {
+               const PlanOptions& options, EstimateCache& cache)
+      : request_(request),
+        layouts_(layouts),
+        options_(options),
+        cache_(cache),
+        found_(layouts.size()) {
     for (size_t i = 0; i < layouts.size(); ++i)
       meshes_.push_back(i == 0 ? 0 : meshes_.back() + !(layouts[i].shape == layouts[i - 1].shape));
     best_of_mesh_.assign(layouts.empty() ? 0 : meshes_.back() + 1, no_limit);
   }
 
   LayoutsFound run() {
-    together(options_.threads, layouts_.size(), [this](size_t i) {
-      found_[i].bound = bound_step(request_.cluster, described(request_, layouts_[i]), cache_);
-    });
+    bound_all();
     std::vector<size_t> order;
     for (size_t i = 0; i < found_.size(); ++i)
-      if (found_[i].bound.memory.bytes() <= request_.memory()) order.push_back(i);
+      if (fits(i)) order.push_back(i);
     std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
       return std::pair(found_[a].bound.seconds, a) < std::pair(found_[b].bound.seconds, b);
     });
-    for (size_t first = 0; first < order.size(); first += round)
-      estimate(std::span(order).subspan(first, std::min(round, order.size() - first)));
+    for (size_t first = 0; first < order.size(); first += round) {
+      const size_t count = std::min(round, order.size() - first);
+      estimate(std::span(order).subspan(first, count));
+      say("seconds", first + count, order.size());
+    }
     return {std::move(found_), estimated_};
   }
 
  private:
   static constexpr size_t round = 64;
+
+  void say(const char* part, size_t done, size_t total) const {
+    if (options_.on_progress)
+      options_.on_progress({part, static_cast<int64_t>(done), static_cast<int64_t>(total)});
+  }
+  bool fits(size_t i) const { return found_[i].bound.memory.bytes() <= request_.memory(); }
+  // Where i differs from the layout before it in its microbatches alone, which are larger.
+  bool grows(size_t i) const {
+    if (i == 0) return false;
+    Layout before = layouts_[i - 1];
+    const bool larger = before.microbatches > layouts_[i].microbatches;
+    before.microbatches = layouts_[i].microbatches;
+    return larger && before == layouts_[i];
+  }
+  void bound_all() {
+    std::vector<size_t> begins;
+    for (size_t i = 0; i < layouts_.size(); ++i)
+      if (!grows(i)) begins.push_back(i);
+    begins.push_back(layouts_.size());
+    for (size_t first = 0; first + 1 < begins.size(); first += round) {
+      const size_t count = std::min(round, begins.size() - 1 - first);
+      together(options_.threads, count,
+               [&](size_t run) { bound_growing(begins[first + run], begins[first + run + 1]); });
+      say("memory", begins[first + count], layouts_.size());
+    }
+  }
+  // Where microbatches do not fit, larger ones do not either: they get the bytes of the smaller.
+  void bound_growing(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i)
+      found_[i].bound = i > begin && !fits(i - 1)
+                            ? found_[i - 1].bound
+                            : bound_step(request_.cluster, described(request_, layouts_[i]), cache_,
+                                         request_.memory());
+  }
 
   void estimate(std::span<const size_t> order) {
     std::vector<size_t> wanted;
@@ -70,7 +109,7 @@ class LayoutSearch {
       if (!options_.prunes || is_wanted(i)) wanted.push_back(i);
     together(options_.threads, wanted.size(), [&](size_t at) {
       const DescribedStep step = described(request_, layouts_[wanted[at]]);
-      found_[wanted[at]].seconds = estimate_step(request_.cluster, step, cache_).seconds;
+      found_[wanted[at]].seconds = step_seconds(request_.cluster, step, cache_);
     });
     for (const size_t i : wanted) keep(i);
   }
@@ -104,8 +143,8 @@ class LayoutSearch {
   const PlanRequest& request_;
   const std::vector<Layout>& layouts_;
   const PlanOptions& options_;
+  EstimateCache& cache_;
   std::vector<EvaluatedLayout> found_;
-  EstimateCache cache_;
   std::vector<size_t> meshes_;  // the number of each layout's mesh
   std::vector<double> best_of_mesh_;
   std::multiset<double> best_;         // seconds of the fastest so far
@@ -117,8 +156,8 @@ class LayoutSearch {
 
 YOTTA_INLINE LayoutsFound search_layouts(const PlanRequest& request,
                                          const std::vector<Layout>& layouts,
-                                         const PlanOptions& options) {
-  return detail::LayoutSearch(request, layouts, options).run();
+                                         const PlanOptions& options, EstimateCache& cache) {
+  return detail::LayoutSearch(request, layouts, options, cache).run();
 }
 
 }  // namespace yotta

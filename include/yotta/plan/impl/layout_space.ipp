@@ -16,18 +16,23 @@ inline std::string why_no_cut(const PlanRequest& request, const MeshShape& shape
   const TransformerConfig& c = request.config;
   const int node = request.cluster.levels.empty() ? 1 : request.cluster.levels.front().chips;
   if (shape.tp > node) return fmt::format("tp {} leaves the node of {} chips", shape.tp, node);
-  const std::pair<const char*, int64_t> widths[] = {{"heads", c.heads},
-                                                    {"key/value heads", c.kv_heads},
-                                                    {"feed-forward numbers", c.feed_forward}};
+  const std::pair<const char*, int64_t> widths[] = {
+      {"heads", c.heads},
+      {"key/value heads", c.kv_heads},
+      {"feed-forward numbers", c.feed_forward},
+      {"feed-forward numbers of the first blocks", c.mixture.dense_width}};
   for (const auto& [what, size] : widths)
     if (size % shape.tp != 0)
       return fmt::format("tp {} does not divide {} {}", shape.tp, size, what);
   return "";
 }
-// Of a sequence, which cp cuts.
+// Of a sequence, which cp cuts. Ranks of tp share alike the tokens of a microbatch.
 inline std::string why_no_context(const PlanRequest& request, const MeshShape& shape) {
-  if (shape.cp == 1) return "";
   const int64_t own = request.sequence / shape.cp;
+  const int64_t most = request.batch() / shape.data_ranks() * own;  // of a microbatch
+  if (most % shape.tp != 0)
+    return fmt::format("tp {} does not divide a rank's {} tokens", shape.tp, most);
+  if (shape.cp == 1) return "";
   if (request.sequence % (int64_t{2} * shape.cp) != 0)
     return fmt::format("cp {} does not cut {} tokens into {} chunks", shape.cp, request.sequence,
                        2 * shape.cp);
@@ -144,40 +149,55 @@ class MeshChoices {
     pp(layout);
   }
   void pp(Layout layout) {
-    if (layout.shape.pp == 1) return microbatches(layout);
-    const std::pair<PipelineKind, int> all[] = {{PipelineKind::one_f_one_b, 1},
-                                                {PipelineKind::interleaved, 2},
-                                                {PipelineKind::interleaved, 4},
-                                                {PipelineKind::zb_h1, 1},
-                                                {PipelineKind::zb_v, 1}};
-    for (const auto& [kind, chunks] : all) {
-      layout.schedule = kind, layout.chunks = chunks;
-      if (PipelinePlan{kind, chunks}.stages(layout.shape.pp) <= request_.config.layers)
-        microbatches(layout);
-    }
+    if (layout.shape.pp == 1) return states(layout);
+    schedules(layout);
+    layout.pp_outermost = true;
+    if (layout.shape.ep > 1) schedules(layout);
   }
-  void microbatches(Layout layout) {
-    const int64_t own = request_.batch() / layout.shape.data_ranks();
-    for (const int64_t sequences : {1, 2, 4}) {
-      if (sequences > own || own % sequences != 0) break;
-      layout.microbatches = own / sequences;
-      states(layout);
-    }
+  void schedules(Layout layout) {
+    const auto add = [&](PipelineKind kind, int chunks) {
+      layout.schedule = kind, layout.chunks = chunks;
+      if (stages_of(layout) <= request_.config.layers) states(layout);
+    };
+    add(PipelineKind::one_f_one_b, 1);
+    for (int chunks = 2; layout.shape.pp * chunks <= request_.config.layers; chunks *= 2)
+      add(PipelineKind::interleaved, chunks);
+    add(PipelineKind::zb_h1, 1);
+    add(PipelineKind::zb_v, 1);
   }
   void states(Layout layout) {
-    recomputed(layout);
-    layout.zero = 1;
     const MeshShape& shape = layout.shape;
-    if (shape.dp_shard == 1 && shape.cp * shape.dp_replicate * shape.ep > 1) recomputed(layout);
+    recomputed(layout);
+    if (shape.dp_shard > 1) {
+      layout.keeps_units = true;
+      return recomputed(layout);
+    }
+    for (const int stage : {1, 2}) {
+      layout.zero = stage;
+      if (shape.cp * shape.dp_replicate * shape.ep > 1) recomputed(layout);
+    }
   }
   void recomputed(Layout layout) {
     for (const int64_t blocks : {0, 1, -1}) {
       layout.recomputed = blocks;
-      if (splits_backward(layout.schedule) && (blocks != 0 || layout.shape.dp_shard > 1)) return;
-      const int stages = PipelinePlan{layout.schedule, layout.chunks}.stages(layout.shape.pp);
-      if (blocks == 1 && stages == request_.config.layers) continue;  // these are all
+      const bool undoes = blocks != 0 || layout.shape.dp_shard > 1 || layout.zero == 2;
+      if (splits_backward(layout.schedule) && undoes) return;
+      if (layout.keeps_units && blocks != 0) return;
+      if (blocks == 1 && stages_of(layout) == request_.config.layers) continue;  // these are all
+      microbatches(layout);
+    }
+  }
+  void microbatches(Layout layout) {
+    const int64_t own = request_.batch() / layout.shape.data_ranks();
+    const int64_t tokens = request_.sequence / layout.shape.cp;
+    for (int64_t sequences = 1; own % sequences == 0; sequences *= 2) {
+      if (sequences * tokens % layout.shape.tp != 0) continue;
+      layout.microbatches = own / sequences;
       keep(layout);
     }
+  }
+  static int stages_of(const Layout& layout) {
+    return PipelinePlan{layout.schedule, layout.chunks}.stages(layout.shape.pp);
   }
   void keep(const Layout& layout) {
     const DescribedStep step = described(request_, layout);

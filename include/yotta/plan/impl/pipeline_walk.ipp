@@ -33,6 +33,7 @@ class OrderMaker {
       if (next_[static_cast<size_t>(rank)] < schedule_.by_rank[static_cast<size_t>(rank)].size())
         fail(where, "{}: rank {} would wait forever", schedule_.name, rank);
     sort_by_time();
+    share_out();
     return std::move(order_);
   }
 
@@ -61,6 +62,19 @@ class OrderMaker {
     for (OrderedAction& each : sorted)
       if (each.needs >= 0) each.needs = new_place[static_cast<size_t>(each.needs)];
     order_.actions = std::move(sorted);
+  }
+
+  void share_out() {
+    order_.by_rank.resize(static_cast<size_t>(order_.ranks));
+    std::vector<int64_t> held(order_.by_rank.size(), 0);
+    for (const OrderedAction& a : order_.actions) {
+      const auto rank = static_cast<size_t>(a.rank);
+      RankActions& own = order_.by_rank[rank];
+      own.actions.push_back(a);
+      own.sent = std::max(own.sent, a.sent);
+      if (a.op == PipelineOp::F) own.held = std::max(own.held, ++held[rank]);
+      if (a.op == PipelineOp::B || a.op == PipelineOp::W) --held[rank];
+    }
   }
 
   static bool is_forward(const PipelineAction& a) { return a.op == PipelineOp::F; }

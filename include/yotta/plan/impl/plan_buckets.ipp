@@ -47,8 +47,12 @@ YOTTA_INLINE std::vector<std::vector<int64_t>> summed_sets(const std::vector<Wei
   return sets;
 }
 
+YOTTA_INLINE double bucket_scratch(const PlanGroup& group, double bytes) {
+  return group.p == 1 ? 2 * bytes : scratch_bytes(Operation::reduce_scatter, group, bytes);
+}
+
 YOTTA_INLINE PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group,
-                                const LayerSizes& z, const StepWalk& walk) {
+                                const LayerSizes& z, const Kernels& kernels) {
   PlanUnit unit{&layer};
   unit.shards.assign(layer.weights.rbegin(), layer.weights.rend());
   const std::vector<int64_t> own = first_shards(summed_sets(unit.shards, false)[0], group.p);
@@ -56,34 +60,38 @@ YOTTA_INLINE PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& grou
   for (size_t i = 0; i < own.size(); ++i) unit.shards[i].numbers = own[i];
   if (group.p == 1) return unit;
   const auto padded = static_cast<double>(shard_numbers(layer.parameters(), group.p) * group.p);
-  unit.gather = all_gather_seconds(group, padded * z.width);
-  unit.gather_work = port_seconds(all_gather_seconds, group, padded * z.width);
-  unit.reduce = reduce_scatter_seconds(group, padded * z.wide);
-  unit.reduce_work = port_seconds(reduce_scatter_seconds, group, padded * z.wide);
+  unit.gather = collective_seconds(Operation::all_gather, group, padded * z.width);
+  unit.gather_work = port_seconds(Operation::all_gather, group, padded * z.width);
+  unit.gather_inside = inside_seconds(Operation::all_gather, group, padded * z.width);
+  unit.reduce = collective_seconds(Operation::reduce_scatter, group, padded * z.wide);
+  unit.reduce_work = port_seconds(Operation::reduce_scatter, group, padded * z.wide);
+  unit.reduce_inside = inside_seconds(Operation::reduce_scatter, group, padded * z.wide);
   for (const WeightReady& each : unit.shards)
-    unit.add += walk.seconds_of(add_cost(z.sum_dtype, each.numbers));
+    unit.add += kernels.seconds(add_cost(z.sum_dtype, each.numbers));
   return unit;
 }
 
 YOTTA_INLINE PlanUnit plan_end(const LayerFigures& layer, const PlanGroup& group,
-                               const LayerSizes& z, const StepWalk& walk) {
+                               const LayerSizes& z, const Kernels& kernels) {
   LayerFigures table, others;
   for (const WeightReady& each : layer.weights)
     (each.table ? table : others).weights.push_back(each);
-  PlanUnit both = plan_unit(table, group, z, walk);
-  const PlanUnit inner = plan_unit(others, group, z, walk);
+  PlanUnit both = plan_unit(table, group, z, kernels);
+  const PlanUnit inner = plan_unit(others, group, z, kernels);
   both.layer = &layer;
   both.gather += inner.gather, both.reduce += inner.reduce, both.add += inner.add;
   both.gather_work += inner.gather_work, both.reduce_work += inner.reduce_work;
+  both.gather_inside += inner.gather_inside, both.reduce_inside += inner.reduce_inside;
   both.shards.insert(both.shards.end(), inner.shards.begin(), inner.shards.end());
   return both;
 }
 
 YOTTA_INLINE PlanUnit plan_root(const LayerFigures& embedding, const LayerFigures& head,
-                                const PlanGroup& group, const LayerSizes& z, const StepWalk& walk) {
+                                const PlanGroup& group, const LayerSizes& z,
+                                const Kernels& kernels) {
   LayerFigures both = head;
   both.weights.insert(both.weights.end(), embedding.weights.begin(), embedding.weights.end());
-  PlanUnit root = plan_unit(both, group, z, walk);
+  PlanUnit root = plan_unit(both, group, z, kernels);
   root.layer = &embedding, root.stays = true;
   return root;
 }

@@ -4,6 +4,8 @@
 #include "yotta/plan/step_estimate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "yotta/nn/narrow.hpp"
 
@@ -17,18 +19,7 @@ class StepPlayer {
   StepPlayer(const StepStages& stages, PipelineOrders& orders) : stages_(stages), orders_(orders) {}
 
   StepEstimate estimate() {
-    StepEstimate found;
-    const PassPair passes =
-        passes_for(stages_.plan().kind, stages_.ranks(), stages_.microbatches());
-    const StepEstimate at_a = pass(passes.a);
-    found = passes.a == passes.b ? at_a : pass(passes.b);
-    found.seconds = at_microbatch(stages_.microbatches(), passes, at_a.seconds, found.seconds);
-    found.time.computed =
-        at_microbatch(stages_.microbatches(), passes, at_a.time.computed, found.time.computed);
-    for (size_t i = 0; i < exposed_kinds; ++i)
-      found.time.exposed[i] = at_microbatch(stages_.microbatches(), passes, at_a.time.exposed[i],
-                                            found.time.exposed[i]);
-    found.bubble = std::max(0.0, found.seconds - found.time.seconds());
+    StepEstimate found = timed();
     found.memory = step_memory(stages_, orders_);
     const int64_t T = stages_.step().options.tokens(stages_.step().config);
     found.model_flops = causal_step_flops(stages_.step().config, stages_.step().batch, T) /
@@ -38,45 +29,188 @@ class StepPlayer {
     return found;
   }
 
-  // Without bubbles, and with nothing but FSDP's messages that show.
-  double least_seconds() const {
-    double least = 0;
-    const auto m = static_cast<double>(stages_.microbatches());
+  // Its seconds, and of what they are.
+  StepEstimate timed() {
+    StepEstimate found;
+    make_ranks();
+    const PassPair passes =
+        passes_for(stages_.plan().kind, stages_.ranks(), stages_.microbatches());
+    const StepEstimate at_a = pass(passes.a);
+    found = passes.a == passes.b ? at_a : pass(passes.b);
+    found.seconds = at_microbatch(stages_.microbatches(), passes, at_a.seconds, found.seconds);
+    if (passes.a != passes.b) found.seconds = std::max(found.seconds, least_seconds());
+    found.time.computed =
+        at_microbatch(stages_.microbatches(), passes, at_a.time.computed, found.time.computed);
+    for (size_t i = 0; i < exposed_kinds; ++i)
+      found.time.exposed[i] = at_microbatch(stages_.microbatches(), passes, at_a.time.exposed[i],
+                                            found.time.exposed[i]);
+    found.bubble = std::max(0.0, found.seconds - found.time.seconds());
+    return found;
+  }
+
+  // The rank that is least free: what it waits for its first action, all its actions, and what the
+  // stages before it do after its last one. Or the last stage, to which all others are before.
+  double least_seconds() {
+    find_least();
+    const bool splits = splits_backward(stages_.plan().kind);
+    const PipelineOp back = splits ? PipelineOp::I : PipelineOp::B;
+    const double hop = stages_.groups().pp.link.alpha + message_seconds();
+    const double last_weight = least_of(0, PipelineOp::W);
+    double least = last_stage(back, hop), fill = 0, drain = 0;
+    HeldNumbers held;
+    double end = 0;
     for (int rank = 0; rank < stages_.ranks(); ++rank) {
-      double busy = 0, sent = 0;
-      for (int chunk = 0; chunk < stages_.chunks(); ++chunk) {
-        const StageFigures& stage = stages_.stage_of(rank, chunk);
-        busy += stage.forward.seconds() + stage.backward().seconds();
-        for (const LayerRun& run : stage.runs) {
-          const PlanUnit& unit = stages_.unit_of(run.layer);
-          sent += static_cast<double>(run.count) * (unit.gathers() + unit.reduce);
-        }
-      }
-      least = std::max({least, m * busy, m * sent});
+      const Busy busy = busy_of(rank);
+      const HeldNumbers own = stages_.held_by(rank);
+      if (rank == 0 || own.all != held.all || own.experts != held.experts)
+        held = own, end = least_end(held);  // ranks in the middle are alike
+      const double to_input = busy.all - busy.weight + fill + drain + (rank > 0 ? last_weight : 0);
+      const double all = splits ? std::max(busy.all + fill, to_input) : busy.all + fill + drain;
+      least = std::max({least, busy.sent + end, all + end});
+      const int first = stage_number(rank, 0);
+      fill += least_of(first, PipelineOp::F) + hop;
+      drain += least_of(first, back) + hop;
     }
     return least;
   }
 
  private:
-  // AdamW, and the norm of the gradients before it.
-  double stepping(const std::vector<int64_t>& tensors) const {
-    double seconds = 0;
-    for (const int64_t n : tensors) {
-      const double numbers = static_cast<double>(n), bytes = stages_.sizes().wide * numbers;
-      seconds += stages_.walk().seconds_of(
-          {"sum_of_squares", stages_.sizes().sum_dtype, 2 * numbers, bytes, 0});
-      seconds += stages_.walk().seconds_of(
-          {"adamw", stages_.sizes().sum_dtype, 14 * numbers, 4 * bytes, 3 * bytes});
+  double last_stage(PipelineOp back, double hop) const {
+    double seconds = least_end(stages_.held_by(0));
+    for (int stage = 0; stage < stages_.stages(); ++stage) {
+      const bool is_last = stage + 1 == stages_.stages();
+      const auto m = static_cast<double>(is_last ? stages_.microbatches() : 1);
+      seconds += m * (least_of(stage, PipelineOp::F) + least_of(stage, back));
+      const bool folds = stages_.plan().placement() == Placement::vee;
+      if (!is_last && !(folds && stage + 1 == stages_.ranks())) seconds += 2 * hop;
     }
     return seconds;
   }
+  struct Busy {
+    double all = 0, weight = 0;  // seconds of a rank's actions; of these, W
+    double sent = 0;             // of FSDP's messages, or ZeRO-2's
+  };
+  Busy busy_of(int rank) const {
+    Busy busy;
+    for (int chunk = 0; chunk < stages_.chunks(); ++chunk) {
+      const int stage = stage_number(rank, chunk);
+      if (splits_backward(stages_.plan().kind)) {
+        const double weight = least_of(stage, PipelineOp::W);
+        busy.weight += weight, busy.all += least_of(stage, PipelineOp::I) + weight;
+      } else {
+        busy.all += least_of(stage, PipelineOp::B);
+      }
+      busy.all += least_of(stage, PipelineOp::F);
+      busy.sent += least_[static_cast<size_t>(stage)].sent;
+    }
+    const auto m = static_cast<double>(stages_.microbatches());
+    return {m * busy.all, m * busy.weight, m * busy.sent};
+  }
+  // FSDP's messages of an action. Before its first unit computes, that is gathered; the sum of its
+  // last may end in the next action.
+  struct Sent {
+    double all = 0, first = 0, last = 0;
+  };
+  Sent sent_by(const StageFigures& stage, PipelineOp op) const {
+    Sent sent;
+    if (!stages_.is_sharded()) return sent;
+    const bool forward = op == PipelineOp::F, reduces = op == PipelineOp::B || op == PipelineOp::W;
+    const auto gather = [&](const PlanUnit& unit) {
+      return op == PipelineOp::W || (!forward && unit.stays) ? 0 : unit.gather;
+    };
+    for (const LayerRun& run : stage.runs) {
+      const PlanUnit& unit = stages_.unit_of(run.layer);
+      sent.all += static_cast<double>(run.count) * (gather(unit) + (reduces ? unit.reduce : 0));
+    }
+    const PlanUnit &front = stages_.unit_of(stage.runs.front().layer),
+                   &back = stages_.unit_of(stage.runs.back().layer);
+    sent.first = gather(forward ? front : back);
+    sent.last = reduces ? front.reduce : 0;
+    return sent;
+  }
+  // ZeRO-2's sums of a microbatch, as if each group had one bucket. Both groups may sum at once.
+  double summed(const StageFigures& stage) const {
+    if (!stages_.scatters()) return 0;
+    const auto seconds = [&](const PlanGroup& group, int64_t numbers) {
+      return collective_seconds(Operation::reduce_scatter, group,
+                                static_cast<double>(numbers) * stages_.sizes().wide);
+    };
+    const int64_t experts = stages_.sums_experts_apart() ? stage.experts : 0;
+    return std::max(seconds(stages_.groups().data, stage.parameters - experts),
+                    seconds(stages_.groups().experts, experts));
+  }
+  // Of a stage: what each action takes at least, and messages of F and B.
+  struct StageLeast {
+    std::array<double, 4> seconds = {};  // by PipelineOp
+    double sent = 0;
+  };
+  // Stages in the middle are alike.
+  void find_least() {
+    for (int stage = 0; stage < stages_.stages(); ++stage) {
+      const StageFigures& each = stages_.stage(stage);
+      if (stage > 0 && &each == &stages_.stage(stage - 1)) {
+        least_.push_back(least_.back());
+        continue;
+      }
+      StageLeast& least = least_.emplace_back();
+      for (const PipelineOp op : {PipelineOp::F, PipelineOp::B, PipelineOp::I, PipelineOp::W})
+        least.seconds[static_cast<size_t>(op)] = least_of(each, op);
+      const double sums = summed(each);
+      least.sent = sent_by(each, PipelineOp::F).all + sent_by(each, PipelineOp::B).all + sums;
+      double& back = least.seconds[static_cast<size_t>(PipelineOp::B)];
+      if (stages_.stages() == 1) back = std::max(back, sums);  // they end before the next F
+    }
+  }
+  double least_of(int stage, PipelineOp op) const {
+    return least_[static_cast<size_t>(stage)].seconds[static_cast<size_t>(op)];
+  }
+  int stage_number(int rank, int chunk) const {
+    return stage_on(stages_.plan().placement(), rank, chunk, stages_.ranks());
+  }
+  // An action takes no less. A second of a message costs a second where it shows, and where it
+  // hides what it takes from kernels: the least is between.
+  double least_of(const StageFigures& stage, PipelineOp op) const {
+    const Sent sent = sent_by(stage, op);
+    const double between = sent.all - sent.first - sent.last;
+    const double taken = stages_.axes().interference;
+    return sent.first + std::max(seconds_of(stage, op) + taken / (1 + taken) * between, between);
+  }
+  // The end of a step, as if a rank's parameters were one tensor in one bucket.
+  double least_end(const HeldNumbers& held) const {
+    const int shards = stages_.groups().shards.p;
+    const double stepped = held.stepped / shards;
+    double seconds = stepping({static_cast<int64_t>(stepped)});
+    if (!stages_.has_zero()) return seconds;
+    const bool apart = stages_.sums_experts_apart();
+    for (const bool experts : {false, true}) {
+      const double numbers = experts ? held.experts : held.all - held.experts;
+      const PlanGroup& group = experts ? stages_.groups().experts : stages_.groups().data;
+      if (numbers == 0 || (experts && !apart)) continue;
+      if (!stages_.scatters())
+        seconds +=
+            collective_seconds(Operation::reduce_scatter, group, numbers * stages_.sizes().wide);
+      seconds += collective_seconds(Operation::all_gather, group, numbers * stages_.sizes().width);
+    }
+    return seconds;
+  }
+  double message_seconds() const { return stages_.between() * stages_.groups().pp.link.beta; }
 
-  // From the end of the last backward pass on: what is left of the sums, the optimizer, and with
-  // ZeRO the new weights.
-  double end_of_step(int rank, GradientWalk& gradients, double now, PartTime& time) const {
-    now = gradients.finish(now);
-    time += gradients.extra();
-    const double before = time.seconds();
+  // AdamW, and the norm of the gradients before it: what all numbers take, and a launch for each
+  // tensor.
+  double stepping(const std::vector<int64_t>& tensors) const {
+    if (tensors.empty()) return 0;
+    const DType dtype = stages_.sizes().sum_dtype;
+    const auto numbers =
+        static_cast<double>(std::accumulate(tensors.begin(), tensors.end(), int64_t{0}));
+    const double bytes = stages_.sizes().wide * numbers;
+    return stages_.kernels().seconds({"sum_of_squares", dtype, 2 * numbers, bytes, 0}) +
+           stages_.kernels().seconds({"adamw", dtype, 14 * numbers, 4 * bytes, 3 * bytes}) +
+           2 * static_cast<double>(tensors.size() - 1) * stages_.chip().launch_overhead;
+  }
+
+  // After the last sum: the optimizer, and with ZeRO the new weights.
+  PartTime end_of_step(int rank) const {
+    PartTime time;
     std::vector<int64_t> tensors;
     if (stages_.has_zero()) {
       zero(rank, tensors, time);
@@ -88,15 +222,18 @@ class StepPlayer {
     tied(rank, time);
     own_tokens(rank, time);
     time.computed += stepping(tensors);
-    return now + time.seconds() - before;
+    return time;
   }
-  // Bucket by bucket.
+  // Bucket by bucket. ZeRO-2 has summed before.
   void zero(int rank, std::vector<int64_t>& tensors, PartTime& time) const {
     for (const PlanBucket& each : stages_.zero_buckets(rank)) {
       const PlanGroup& group = stages_.group_of(each);
       const auto padded = static_cast<double>(shard_numbers(each.numbers(), group.p) * group.p);
-      time[Exposed::data] += reduce_scatter_seconds(group, padded * stages_.sizes().wide) +
-                             all_gather_seconds(group, padded * stages_.sizes().width);
+      if (!stages_.scatters())
+        time[Exposed::data] +=
+            collective_seconds(Operation::reduce_scatter, group, padded * stages_.sizes().wide);
+      time[Exposed::data] +=
+          collective_seconds(Operation::all_gather, group, padded * stages_.sizes().width);
       for (const int64_t shard : first_shards(each.parameters, group.p)) tensors.push_back(shard);
     }
   }
@@ -110,8 +247,8 @@ class StepPlayer {
     const int64_t numbers =
         shard_numbers(stages_.sizes().V * stages_.sizes().C,
                       stages_.has_zero() ? stages_.groups().data.p : stages_.groups().shards.p);
-    time[Exposed::data] +=
-        all_reduce_seconds(ends, stages_.sizes().wide * static_cast<double>(numbers));
+    time[Exposed::data] += collective_seconds(Operation::all_reduce, ends,
+                                              stages_.sizes().wide * static_cast<double>(numbers));
   }
 
   // Sequence parallelism: the gradients of norms, summed over tp as one vector.
@@ -125,9 +262,20 @@ class StepPlayer {
                   : stages_.has_zero() ? stages_.groups().data.p
                                        : 1;
     const auto all = static_cast<int64_t>(numbers / p);
-    time.computed += stages_.walk().seconds_of(copy_cost("cat", stages_.sizes().sum_dtype, all));
-    time[Exposed::tp] +=
-        all_reduce_seconds(stages_.groups().tp, static_cast<double>(all) * stages_.sizes().wide);
+    time.computed += stages_.kernels().seconds(copy_cost("cat", stages_.sizes().sum_dtype, all));
+    time[Exposed::tp] += collective_seconds(Operation::all_reduce, stages_.groups().tp,
+                                            static_cast<double>(all) * stages_.sizes().wide);
+  }
+  // A rank before its first action, and what it does after its last.
+  struct Rank {
+    GradientWalk gradients;
+    PartTime end;
+  };
+  void make_ranks() {
+    for (int rank = 0; rank < stages_.ranks(); ++rank) {
+      const bool again = rank > 0 && !stages_.has_tied_ends() && stages_.alike(rank - 1, rank);
+      ranks_.push_back(again ? ranks_.back() : Rank{gradients_of(rank), end_of_step(rank)});
+    }
   }
   GradientWalk gradients_of(int rank) const {
     std::vector<std::vector<const PlanUnit*>> all;
@@ -140,33 +288,34 @@ class StepPlayer {
   StepEstimate pass(int64_t m) {
     const int p = stages_.ranks();
     const auto order = orders_.of(stages_.plan(), p, m);
-    std::vector<GradientWalk> gradients;
-    for (int rank = 0; rank < p; ++rank) gradients.push_back(gradients_of(rank));
-    const PipelineMessage message{stages_.groups().pp.link.alpha,
-                                  stages_.between() * stages_.groups().pp.link.beta};
+    std::vector<Rank> ranks = ranks_;
+    const PipelineMessage message{stages_.groups().pp.link.alpha, message_seconds()};
     const std::vector<double> ends =
         play(*order, message, [&](const OrderedAction& a, double begin) {
-          if (!stages_.is_sharded() && !(stages_.has_ddp() && a.is_last))
-            return begin + seconds_of(a);
-          return gradients[static_cast<size_t>(a.rank)].run(a.chunk, a.op, begin, a.is_last);
+          const bool sums = stages_.scatters() || (stages_.has_ddp() && a.is_last);
+          if (!stages_.is_sharded() && !sums)
+            return begin + seconds_of(stages_.stage(a.stage), a.op);
+          GradientWalk& gradients = ranks[static_cast<size_t>(a.rank)].gradients;
+          return gradients.run(a.chunk, a.op, begin, a.is_last);
         });
     StepEstimate found;
     for (int rank = 0; rank < p; ++rank) {
-      const auto r = static_cast<size_t>(rank);
+      auto& [gradients, end] = ranks[static_cast<size_t>(rank)];
       PartTime time;
       for (int chunk = 0; chunk < stages_.chunks(); ++chunk) {
         const StageFigures& stage = stages_.stage_of(rank, chunk);
         PartTime each = stage.forward;
         time += static_cast<double>(m) * (each += stage.backward());
       }
-      found.seconds = std::max(found.seconds, end_of_step(rank, gradients[r], ends[r], time));
-      found.time += (1.0 / p) * time;
+      const double last = gradients.finish(ends[static_cast<size_t>(rank)]);
+      time += gradients.extra();
+      found.seconds = std::max(found.seconds, last + end.seconds());
+      found.time += (1.0 / p) * (time += end);
     }
     return found;
   }
-  double seconds_of(const OrderedAction& a) const {
-    const StageFigures& stage = stages_.stage(a.stage);
-    switch (a.op) {
+  static double seconds_of(const StageFigures& stage, PipelineOp op) {
+    switch (op) {
       case PipelineOp::F: return stage.forward.seconds();
       case PipelineOp::B: return stage.backward().seconds();
       case PipelineOp::I: return stage.input.seconds();
@@ -177,23 +326,31 @@ class StepPlayer {
 
   const StepStages& stages_;
   PipelineOrders& orders_;
+  std::vector<StageLeast> least_;  // by stage, once it is asked for
+  std::vector<Rank> ranks_;        // so too
 };
 
 }  // namespace detail
 
 YOTTA_INLINE StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step,
                                         EstimateCache& cache) {
-  return detail::StepPlayer(StepStages(cluster, step), cache.orders).estimate();
+  return detail::StepPlayer(StepStages(cluster, step, cache.layers), cache.orders).estimate();
 }
 YOTTA_INLINE StepEstimate estimate_step(const Cluster& cluster, const DescribedStep& step) {
   EstimateCache cache;
   return estimate_step(cluster, step, cache);
 }
+YOTTA_INLINE double step_seconds(const Cluster& cluster, const DescribedStep& step,
+                                 EstimateCache& cache) {
+  return detail::StepPlayer(StepStages(cluster, step, cache.layers), cache.orders).timed().seconds;
+}
 YOTTA_INLINE StepBound bound_step(const Cluster& cluster, const DescribedStep& step,
-                                  EstimateCache& cache) {
-  const StepStages stages(cluster, step);
-  return {step_memory(stages, cache.orders),
-          detail::StepPlayer(stages, cache.orders).least_seconds()};
+                                  EstimateCache& cache, double capacity) {
+  const StepStages stages(cluster, step, cache.layers);
+  StepBound bound{step_memory(stages, cache.orders), 0};
+  if (bound.memory.bytes() <= capacity)
+    bound.seconds = detail::StepPlayer(stages, cache.orders).least_seconds();
+  return bound;
 }
 
 }  // namespace yotta

@@ -9,48 +9,41 @@ namespace yotta {
 
 namespace detail {
 
-// What the ranks hold as the actions go by.
+// What a rank holds as its actions go by.
 class MemoryWalk {
  public:
-  explicit MemoryWalk(const StepStages& stages)
+  MemoryWalk(const StepStages& stages, double grows)
       : stages_(stages),
-        ranks_(static_cast<size_t>(stages.ranks())),
-        went_back_(static_cast<size_t>(stages.stages()), false),
-        carries_(static_cast<size_t>(stages.stages()), false),
-        grows_(stages.extras().grows) {}
+        went_back_(static_cast<size_t>(stages.chunks()), false),
+        carries_(went_back_),
+        grows_(grows) {}
 
   void act(const OrderedAction& a) {
     const StageFigures& stage = stages_.stage(a.stage);
-    Held& held = ranks_[static_cast<size_t>(a.rank)];
-    const auto at = static_cast<size_t>(a.stage);
-    if (turns(a, held)) end_sums(a.rank, held);
+    const auto at = static_cast<size_t>(a.chunk);
+    if (turns(a)) end_sums(), syncing_ = !syncing_;
+    if (stages_.scatters() && (stages_.stages() == 1) == (a.op == PipelineOp::F)) end_sums();
     const bool own = a.op != PipelineOp::F && carries_[at];  // which its peak counts
-    const double sums = held.under_way - (own ? stage.carried : 0);
-    held.peak = std::max(held.peak, held.now + a.sent * stages_.between() + sums + above(a));
-    if (a.op == PipelineOp::F) held.now += stage.saved;
-    if (a.op == PipelineOp::I) held.now += stage.kept - stage.saved;
-    if (a.op == PipelineOp::B) held.now -= stage.saved;
-    if (a.op == PipelineOp::W) held.now -= stage.kept;
+    const double sums = under_way_ - (own ? stage.carried : 0);
+    peak_ = std::max(peak_, now_ + a.sent * stages_.between() + sums + above(a));
+    if (a.op == PipelineOp::F) now_ += stage.saved;
+    if (a.op == PipelineOp::I) now_ += stage.kept - stage.saved;
+    if (a.op == PipelineOp::B) now_ -= stage.saved;
+    if (a.op == PipelineOp::W) now_ -= stage.kept;
     if (a.op == PipelineOp::F || a.op == PipelineOp::I) return;
-    if (!carries_[at]) held.under_way += stage.carried;
-    if (!went_back_[at]) held.now += grows_ * static_cast<double>(stage.parameters);
+    if (!carries_[at]) under_way_ += stage.carried;
+    if (!went_back_[at]) now_ += grows_ * static_cast<double>(stage.parameters);
     carries_[at] = went_back_[at] = true;
   }
-  double peak(int rank) const { return ranks_[static_cast<size_t>(rank)].peak; }
+  double peak() const { return peak_; }
 
  private:
-  struct Held {
-    double now = 0, peak = 0;
-    double under_way = 0;  // FSDP's sums, of all chunks
-    bool syncing = true;   // DDP beside FSDP: as GradientWalk has it
-  };
-
   // Bytes above those that are held when an action begins.
   double above(const OrderedAction& a) const {
     const StageFigures& stage = stages_.stage(a.stage);
     const bool makes = stages_.is_sharded() || stages_.makes_gradients();
     const bool first =
-        (makes && !went_back_[static_cast<size_t>(a.stage)]) || (a.is_last && stages_.has_ddp());
+        (makes && !went_back_[static_cast<size_t>(a.chunk)]) || (a.is_last && stages_.has_ddp());
     switch (a.op) {
       case PipelineOp::F: return stage.forward_peak + stage.in;
       case PipelineOp::B:
@@ -62,24 +55,41 @@ class MemoryWalk {
   }
 
   // Where DDP beside FSDP begins to sum, or ends to, FSDP's sums of all chunks end first.
-  bool turns(const OrderedAction& a, const Held& held) const {
+  bool turns(const OrderedAction& a) const {
     const bool asks = a.op == (stages_.stages() == 1 ? PipelineOp::F : PipelineOp::B);
-    return asks && stages_.is_sharded() && stages_.has_ddp() && a.is_last != held.syncing;
+    return asks && stages_.is_sharded() && stages_.has_ddp() && a.is_last != syncing_;
   }
-  void end_sums(int rank, Held& held) {
-    for (int chunk = 0; chunk < stages_.chunks(); ++chunk)
-      carries_[static_cast<size_t>(
-          stage_on(stages_.plan().placement(), rank, chunk, stages_.ranks()))] = false;
-    held.under_way = 0, held.syncing = !held.syncing;
+  void end_sums() {
+    carries_.assign(carries_.size(), false);
+    under_way_ = 0;
   }
 
   const StepStages& stages_;
-  std::vector<Held> ranks_;
-  std::vector<bool> went_back_, carries_;  // by stage; carries: a sum is under way
+  std::vector<bool> went_back_, carries_;  // by chunk; carries: a sum is under way
   double grows_;
+  double now_ = 0, peak_ = 0;
+  double under_way_ = 0;  // FSDP's and ZeRO-2's sums, of all chunks
+  bool syncing_ = true;   // DDP beside FSDP: as GradientWalk has it
 };
 
-// The ring's scratch of DDP's largest bucket.
+// No peak of the rank is above this: all that it ever has in flight are of its largest chunk, while
+// its largest action runs.
+inline double most_peak(const StepStages& stages, int rank, const RankActions& own, double grows) {
+  double saved = 0, above = 0, sums = 0, made = 0;
+  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
+    const StageFigures& stage = stages.stage_of(rank, chunk);
+    const double back =
+        std::max({stage.backward_peak, stage.first_backward_peak, stage.input_peak});
+    saved = std::max({saved, stage.saved, stage.kept});
+    above = std::max({above, stage.forward_peak + stage.in, back + stage.out, stage.weight_peak,
+                      stage.first_weight_peak});
+    sums += stage.carried;
+    made += grows * static_cast<double>(stage.parameters);
+  }
+  return static_cast<double>(own.held) * saved + own.sent * stages.between() + sums + made + above;
+}
+
+// The scratch of DDP's largest bucket.
 inline double ddp_scratch(const StepStages& stages, int rank) {
   const double wide = stages.sizes().wide;
   const auto sets = summed_sets(stages.parameters_of(rank), stages.sums_experts_apart());
@@ -88,69 +98,118 @@ inline double ddp_scratch(const StepStages& stages, int rank) {
     const PlanGroup& group = i > 0 ? stages.groups().experts : stages.groups().data;
     for (const PlanBucket& each :
          plan_buckets(sets[i], stages.step().options.ddp.bucket_bytes, wide))
-      most = std::max(most, ring_scratch(group, static_cast<double>(each.numbers()) * wide));
+      most = std::max(most, scratch_bytes(Operation::all_reduce, group,
+                                          static_cast<double>(each.numbers()) * wide));
   }
   return most;
 }
-// ZeRO after the last backward pass: sums of all buckets so far, and the ring's scratch for one.
+// ZeRO after the last backward pass: sums of all buckets so far, and the scratch for one.
 inline double zero_peak(const StepStages& stages, int rank) {
   double sums = 0, most = 0;
   for (const PlanBucket& each : stages.zero_buckets(rank)) {
     const double bytes = static_cast<double>(each.numbers()) * stages.sizes().wide;
     sums += bytes / stages.group_of(each).p;
-    most = std::max(most, sums + ring_scratch(stages.group_of(each), bytes));
+    most = std::max(most, sums + bucket_scratch(stages.group_of(each), bytes));
   }
   return most;
 }
 
-struct HeldNumbers {
-  double all = 0, stepped = 0;  // parameters; those of which this rank has optimizer state
-};
-inline HeldNumbers held_numbers(const StepStages& stages, int rank) {
-  const PlanGroups& groups = stages.groups();
-  const int zero = stages.has_zero() ? groups.data.p : 1,
-            experts_zero = stages.has_zero() ? groups.experts.p : 1;
-  HeldNumbers held;
-  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
-    const StageFigures& stage = stages.stage_of(rank, chunk);
-    const auto all = static_cast<double>(stage.parameters);
-    const double experts = stages.sums_experts_apart() ? static_cast<double>(stage.experts) : 0;
-    held.all += all;
-    held.stepped += experts / experts_zero + (all - experts) / zero;
-  }
-  return held;
+// What is held when all activations are gone is at most this. No bucket is larger than a full one,
+// or than the largest parameter.
+inline double most_last_buffers(const StepStages& stages, int rank) {
+  if (stages.scatters() || (!stages.has_zero() && !stages.has_ddp())) return 0;
+  const NdOptions& o = stages.step().options;
+  const double wide = stages.sizes().wide,
+               full = static_cast<double>(stages.has_zero() ? o.zero.bucket_bytes
+                                                            : o.ddp.bucket_bytes);
+  const double bytes = std::max(full, wide * static_cast<double>(stages.largest_shard(rank)));
+  double scratch = 0;
+  for (const PlanGroup* group : {&stages.groups().data, &stages.groups().experts})
+    scratch =
+        std::max(scratch, stages.has_zero() ? bucket_scratch(*group, bytes)
+                                            : scratch_bytes(Operation::all_reduce, *group, bytes));
+  return (stages.has_zero() ? wide * stages.held_by(rank).stepped : 0) + scratch;
+}
+// When all activations are gone.
+inline double last_buffers(const StepStages& stages, int rank) {
+  if (stages.has_zero()) return zero_peak(stages, rank);
+  return stages.has_ddp() ? ddp_scratch(stages, rank) : 0;
 }
 
-inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak) {
+inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak, double last) {
   const LayerSizes& z = stages.sizes();
-  const HeldNumbers P = held_numbers(stages, rank);
+  const HeldNumbers P = stages.held_by(rank);
   const int shards = stages.groups().shards.p;
   MemoryParts parts;
   parts.weights = P.all * z.width / shards;
-  parts.gradients = P.all * z.wide / shards;
+  parts.gradients = (stages.scatters() ? P.stepped : P.all) * z.wide / shards;
   parts.optimizer = P.stepped * (z.width < 4 ? 3 : 2) * z.wide / shards;  // AdamW's; a master copy
   if (stages.makes_gradients()) peak -= parts.gradients;  // has those that there were
   parts.activations = std::max(0.0, peak);
-  double last = 0;  // when all activations are gone
-  if (stages.has_zero()) last = zero_peak(stages, rank);
-  if (stages.has_ddp()) last = ddp_scratch(stages, rank);
   if (last > peak) parts.activations = 0, parts.buffers = last;
   return parts;
 }
 
+// Finds the fullest rank. Only those are walked that may be fuller than the fullest so far.
+class FullestRank {
+ public:
+  FullestRank(const StepStages& stages, PipelineOrders& orders)
+      : stages_(stages), order_(orders.of(stages.plan(), stages.ranks(), passes(stages).b)) {}
+
+  MemoryParts find() {
+    std::vector<std::pair<double, int>> ranks;  // minus the most that a rank can hold; its number
+    for (int rank = 0; rank < stages_.ranks(); ++rank) ranks.emplace_back(-most_bytes(rank), rank);
+    std::sort(ranks.begin(), ranks.end());
+    MemoryParts fullest;
+    int of = -1;
+    for (const auto& [most, rank] : ranks) {
+      if (-most * (1 + rounding) < fullest.bytes()) break;
+      const MemoryParts parts = memory_of(rank);
+      const double more = parts.bytes() - fullest.bytes();
+      if (more > 0 || (more == 0 && rank < of)) fullest = parts, of = rank;
+    }
+    return fullest;
+  }
+  MemoryParts memory_of(int rank) {
+    MemoryWalk walk(stages_, grows_);
+    for (const OrderedAction& a : actions_of(rank).actions) walk.act(a);
+    const bool may_outlast = most_last_buffers(stages_, rank) > walk.peak();
+    return memory_of_rank(stages_, rank, walk.peak(), may_outlast ? last_of(rank) : 0);
+  }
+
+ private:
+  static constexpr double rounding = 1e-9;
+
+  static PassPair passes(const StepStages& stages) {
+    return passes_for(stages.plan().kind, stages.ranks(), stages.microbatches());
+  }
+  const RankActions& actions_of(int rank) const {
+    return order_->by_rank[static_cast<size_t>(rank)];
+  }
+  double most_bytes(int rank) const {
+    const double peak = most_peak(stages_, rank, actions_of(rank), grows_);
+    return memory_of_rank(stages_, rank, peak, most_last_buffers(stages_, rank)).bytes();
+  }
+  double last_of(int rank) {
+    if (last_rank_ < 0 || !stages_.alike(last_rank_, rank))
+      last_ = last_buffers(stages_, rank), last_rank_ = rank;
+    return last_;
+  }
+
+  const StepStages& stages_;
+  std::shared_ptr<const PipelineOrder> order_;
+  double grows_ = stages_.extras().grows;
+  double last_ = 0;     // last_buffers, of ranks like
+  int last_rank_ = -1;  // this one
+};
+
 }  // namespace detail
 
 YOTTA_INLINE MemoryParts step_memory(const StepStages& stages, PipelineOrders& orders) {
-  const PassPair passes = passes_for(stages.plan().kind, stages.ranks(), stages.microbatches());
-  const auto order = orders.of(stages.plan(), stages.ranks(), passes.b);
-  detail::MemoryWalk walk(stages);
-  for (const OrderedAction& a : order->actions) walk.act(a);
-  MemoryParts fullest;
-  for (int rank = 0; rank < stages.ranks(); ++rank) {
-    const MemoryParts parts = detail::memory_of_rank(stages, rank, walk.peak(rank));
-    if (parts.bytes() > fullest.bytes()) fullest = parts;
-  }
-  return fullest;
+  return detail::FullestRank(stages, orders).find();
+}
+YOTTA_INLINE MemoryParts rank_memory(const StepStages& stages, PipelineOrders& orders, int rank) {
+  return detail::FullestRank(stages, orders).memory_of(rank);
 }
 
 }  // namespace yotta

@@ -39,7 +39,12 @@ inline void add_sizes(OptionWords& to, const TransformerConfig& c) {
   to.add(true, "--feed-forward {}", c.feed_forward);
   to.add(!llama && !c.tied, "--untied");
   to.add(llama && c.tied, "--tied");
+  const LatentConfig& l = c.latent;
+  to.add(c.has_latent(), "--latent {},{},{},{},{}", l.q_rank, l.kv_rank, l.plain, l.turned,
+         l.value);
   if (m.experts == 0) return;
+  to.add(m.groups > 1, "--expert-groups {} --top-groups {}", m.groups, m.top_groups);
+  to.add(m.dense_layers > 0, "--dense-layers {} --dense-width {}", m.dense_layers, m.dense_width);
   to.add(true, "--experts {} --top-k {}", m.experts, m.top_k);
   to.add(m.shared > 0, "--shared-experts {}", m.shared);
   to.add(m.score == RouterScore::sigmoid, "--router sigmoid");
@@ -58,7 +63,8 @@ inline void add_techniques(OptionWords& to, const Layout& layout) {
   to.add(shape.cp > 1 && layout.context == ContextParallel::ulysses, "--context-parallel ulysses");
   to.add(shape.pp > 1, "--schedule {}", train_schedule(layout.schedule));
   to.add(layout.chunks > 1, "--chunks {}", layout.chunks);
-  to.add(layout.zero > 0, "--zero 1");
+  to.add(layout.zero > 0, "--zero {}", layout.zero);
+  to.add(layout.keeps_units && shape.dp_shard > 1, "--no-reshard");
   to.add(layout.recomputed != 0, "--recompute all");
   to.add(layout.recomputed > 0, "--recompute-blocks {}", layout.recomputed);
   to.add(true, "--bucket-bytes {}", bucket_bytes_of(layout));
@@ -80,6 +86,8 @@ YOTTA_INLINE std::string train_command(const PlanRequest& request, const Layout&
   detail::add_techniques(words, layout);
   words.add(here && !from.cluster.empty(), "--cluster {}", shell_word(from.cluster));
   words.add(!here, "--comm nccl");
+  words.add(layout.pp_outermost,
+            " # its mesh has pp inside ep: experts are farther apart than planned");
   return words.text();
 }
 

@@ -12,6 +12,7 @@
 
 #include "yotta/comm/mpi/mpi_transport.hpp"
 #include "yotta/comm/processes/rank_words.hpp"
+#include "yotta/core/options.hpp"
 
 namespace yotta {
 
@@ -76,8 +77,16 @@ inline std::vector<ProcessAddress> gather_addresses(MPI_Comm comm, int size) {
   return all;
 }
 
+// Before MPI is started.
+inline void check_options(const MpiOptions& options, Where where) {
+  check_option(where, "MpiOptions::max_count", options, &MpiOptions::max_count,
+               {1, std::numeric_limits<int>::max()});
+  check_option(where, "MpiOptions::patience", options, &MpiOptions::patience, zero_or_more);
+}
+
 YOTTA_INLINE MpiRanks::MpiRanks(MpiRanksOptions options, Where where)
     : ProcessRanks(options, "mpirun", "-n "), state_(std::make_unique<State>()) {
+  check_options(options.mpi, where);
   state_->options = options.mpi;
   int started = 0, level = 0;
   MPI_Initialized(&started);

@@ -10,10 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <limits>
-#include <optional>
 #include <utility>
 
 namespace yotta {
@@ -78,76 +75,6 @@ YOTTA_INLINE HeldSignals::HeldSignals(bool holds) {
 }
 YOTTA_INLINE HeldSignals::~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-YOTTA_INLINE JobWatch::JobWatch(std::vector<pid_t> processes, RankWords& words, double patience,
-                                SignalSeen seen)
-    : processes_(std::move(processes)),
-      codes_(processes_.size(), -1),
-      words_(words),
-      patience_(patience),
-      seen_(seen) {}
-
-YOTTA_INLINE LaunchResult JobWatch::wait() {
-  std::optional<std::chrono::steady_clock::time_point> failed_at;
-  for (size_t left = processes_.size(); left > 0;) {
-    words_.read(20);
-    pass_on();
-    for (size_t rank = 0; rank < processes_.size(); ++rank)
-      if (codes_[rank] < 0 && has_ended(rank)) --left;
-    const auto now = std::chrono::steady_clock::now();
-    if (!failed_at && std::any_of(codes_.begin(), codes_.end(), [](int code) { return code > 0; }))
-      failed_at = now;
-    if (failed_at && std::chrono::duration<double>(now - *failed_at).count() > patience_)
-      kill_the_rest();
-  }
-  words_.read(0);
-  for (const std::string& each : words_.said()) result_.text += each + "\n";
-  for (const int code : codes_)
-    if (result_.status == 0) result_.status = code;
-  return std::move(result_);
-}
-
-YOTTA_INLINE void JobWatch::pass_on() {
-  const int signal = seen_ == nullptr ? 0 : seen_();
-  if (signal == 0) return;
-  for (size_t rank = 0; rank < processes_.size(); ++rank)
-    if (codes_[rank] < 0) kill(processes_[rank], signal);
-  seen_ = nullptr;  // once
-}
-
-YOTTA_INLINE bool JobWatch::has_ended(size_t index) {
-  int status = 0, rank = static_cast<int>(index);
-  const pid_t ended = waitpid(processes_[index], &status, WNOHANG);
-  if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
-  std::string how;
-  if (ended < 0) {  // another part of this program has waited for it
-    result_.text += fmt::format("how rank {} has ended is unknown: {}\n", rank, strerror(errno));
-    codes_[index] = 1;
-    return true;
-  }
-  codes_[index] = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
-  words_.read(0);  // its last word
-  if (codes_[index] == 0 && words_.has_come(rank) && !words_.ended_well(rank)) {
-    how = "ended with status 0 in the middle of the job (did it call exit?)";
-    codes_[index] = 1;
-  }
-  if (!how.empty()) result_.text += fmt::format("rank {} {}\n", rank, how);
-  if (how.empty() && codes_[index] != 0)
-    how = fmt::format("has ended with status {}", codes_[index]);
-  if (!how.empty()) words_.tell(rank, how);
-  return true;
-}
-
-YOTTA_INLINE void JobWatch::kill_the_rest() {
-  for (size_t rank = 0; rank < processes_.size(); ++rank) {
-    if (codes_[rank] >= 0) continue;
-    result_.text += fmt::format("rank {} has not ended within {} s after that. Was it stopped?\n",
-                                rank, patience_);
-    kill(processes_[rank], SIGKILL);
-  }
-  patience_ = std::numeric_limits<double>::infinity();  // once
-}
-
 YOTTA_INLINE LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen seen,
                                        Where where) {
   RankWords words(n);
@@ -179,6 +106,7 @@ YOTTA_INLINE LaunchResult start_mpirun(const MpirunCall& call, int n, SignalSeen
                                rank, call.words[0]);
     result.status = 1;
   }
+  for (const std::string& each : words.said()) result.text += each + "\n";
   return result;
 }
 

@@ -139,6 +139,7 @@ YOTTA_INLINE void ProcessRanks::fail_lost(int rank) {
 }
 YOTTA_INLINE void ProcessRanks::fail_lost(const std::string& text) {
   lost_ = true;
+  lost_text_ = text;
   throw PeerFailed(Where::current(), text);
 }
 

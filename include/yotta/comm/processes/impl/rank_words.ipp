@@ -16,6 +16,8 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "yotta/core/error.hpp"
 
@@ -68,7 +70,7 @@ inline bool receive(Line& line) {
     if (got < 0 && errno != EINTR) return errno == EAGAIN;
   }
 }
-// "lost 2 was killed" as its first word, its number and the rest.
+// "says 2 no memory" as its first word, its number and the rest.
 struct Word {
   std::string what;
   int rank = -1;
@@ -96,27 +98,22 @@ struct RankWords::State {
   std::string name;
   int listener = -1;
   std::vector<rank_words::Line> lines;
-  std::vector<char> come, well;  // by rank
+  std::vector<char> well;  // by rank
   std::vector<std::string> said;
-  std::vector<std::string> told;
 
   void accept_all() {
     for (int fd; (fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-      if (!rank_words::is_own_user(fd) || lines.size() > 4 * come.size() + 16) {
+      if (!rank_words::is_own_user(fd) || lines.size() > 4 * well.size() + 16)
         close(fd);
-        continue;
-      }
-      lines.push_back({fd});
-      for (const std::string& each : told) rank_words::write_line(fd, each);
+      else
+        lines.push_back({fd});
     }
   }
   void take(rank_words::Line& line, const rank_words::Word& word) {
-    const bool is_rank = word.rank >= 0 && word.rank < static_cast<int>(come.size());
+    const bool is_rank = word.rank >= 0 && word.rank < static_cast<int>(well.size());
     if (!is_rank || (line.rank >= 0 && line.rank != word.rank)) return;
     line.rank = word.rank;
-    const auto rank = static_cast<size_t>(word.rank);
-    if (word.what == "come") come[rank] = 1;
-    if (word.what == "well") well[rank] = 1;
+    if (word.what == "well") well[static_cast<size_t>(word.rank)] = 1;
     if (word.what == "says" && std::find(said.begin(), said.end(), word.rest) == said.end())
       said.push_back(word.rest);
   }
@@ -126,7 +123,6 @@ YOTTA_INLINE RankWords::RankWords(int ranks) : state_(std::make_unique<State>())
   uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) number = 0;
   state_->name = fmt::format("yotta-{}-{:016x}", getpid(), number);
-  state_->come.resize(static_cast<size_t>(ranks));
   state_->well.resize(static_cast<size_t>(ranks));
   socklen_t length = 0;
   const sockaddr_un address = rank_words::address_of(state_->name, length);
@@ -159,23 +155,13 @@ YOTTA_INLINE void RankWords::read(int milliseconds) {
   }
 }
 
-YOTTA_INLINE bool RankWords::has_come(int rank) const {
-  return state_->come[static_cast<size_t>(rank)] != 0;
-}
 YOTTA_INLINE bool RankWords::ended_well(int rank) const {
   return state_->well[static_cast<size_t>(rank)] != 0;
 }
 YOTTA_INLINE const std::vector<std::string>& RankWords::said() const { return state_->said; }
 
-YOTTA_INLINE void RankWords::tell(int lost_rank, const std::string& how) {
-  state_->told.push_back(fmt::format("lost {} {}", lost_rank, rank_words::escaped(how)));
-  for (const rank_words::Line& each : state_->lines)
-    rank_words::write_line(each.fd, state_->told.back());
-}
-
 struct OwnWords::State {
-  int rank = 0;
-  rank_words::Line line;
+  int rank = 0, fd = -1;
 };
 
 YOTTA_INLINE OwnWords::OwnWords(int rank) : state_(std::make_unique<State>()) {
@@ -184,36 +170,26 @@ YOTTA_INLINE OwnWords::OwnWords(int rank) : state_(std::make_unique<State>()) {
   if (name == nullptr || *name == '\0' || std::strlen(name) > 100) return;
   socklen_t length = 0;
   const sockaddr_un address = rank_words::address_of(name, length);
-  int& fd = state_->line.fd;
+  int& fd = state_->fd;
   fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
-      rank_words::is_own_user(fd))
-    rank_words::write_line(fd, fmt::format("come {}", rank));
-  else
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      !rank_words::is_own_user(fd))
     close(std::exchange(fd, -1));
 }
 YOTTA_INLINE OwnWords::~OwnWords() {
-  if (state_->line.fd >= 0) close(state_->line.fd);
+  if (state_->fd >= 0) close(state_->fd);
 }
 
-YOTTA_INLINE bool OwnWords::has_listener() const { return state_->line.fd >= 0; }
+YOTTA_INLINE bool OwnWords::has_listener() const { return state_->fd >= 0; }
 YOTTA_INLINE void OwnWords::say_well() {
-  if (has_listener()) rank_words::write_line(state_->line.fd, fmt::format("well {}", state_->rank));
+  if (has_listener()) rank_words::write_line(state_->fd, fmt::format("well {}", state_->rank));
 }
 YOTTA_INLINE bool OwnWords::say(const std::string& error) {
   if (!has_listener()) return false;
-  rank_words::write_line(state_->line.fd,
+  rank_words::write_line(state_->fd,
                          fmt::format("says {} {}", state_->rank, rank_words::escaped(error)));
   return true;
-}
-YOTTA_INLINE std::optional<LostRank> OwnWords::heard() {
-  if (!has_listener()) return {};
-  const bool open = rank_words::receive(state_->line);
-  while (const std::optional<rank_words::Word> word = rank_words::take_word(state_->line.received))
-    if (word->what == "lost" && word->rank >= 0) return LostRank{word->rank, word->rest};
-  if (!open) close(std::exchange(state_->line.fd, -1));  // the starter has ended
-  return {};
 }
 
 }  // namespace yotta

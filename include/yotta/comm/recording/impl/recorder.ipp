@@ -14,8 +14,7 @@ YOTTA_INLINE void WallClock::op(const OpCost& cost) {
 YOTTA_INLINE EventStamp WallClock::send(const MessageCost& m) {
   const double begin = end_op();
   lane_names_[m.lane].insert(m.communicator);
-  const EventId id =
-      record({EventKind::send, m.lane, begin, begin, kept(m.label), last_, m.peer, m.bytes});
+  const EventId id = record(message_event(EventKind::send, m, kept(m.label), begin, begin, last_));
   return {begin, begin, id.rank, id.index};
 }
 
@@ -23,8 +22,7 @@ YOTTA_INLINE void WallClock::receive(const MessageCost& m, const EventStamp& tra
   const double end = end_op();
   lane_names_[m.lane].insert(m.communicator);
   const EventId sent{travel.rank, travel.event};
-  arrived_ =
-      record({EventKind::recv, m.lane, travel.begin, end, kept(m.label), sent, m.peer, m.bytes});
+  arrived_ = record(message_event(EventKind::recv, m, kept(m.label), travel.begin, end, sent));
 }
 
 YOTTA_INLINE EventStamp WallClock::now(int lane) {

@@ -37,7 +37,24 @@ YOTTA_INLINE void ThreadPool::close(Job& job) {
     while (*link != &job) link = &(*link)->next;
     *link = job.next;
   }
-  while (job.busy.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+  const auto has_left = [&] { return job.busy.load() == 0; };
+  for (int looked = 0; looked < 64; ++looked) {
+    if (has_left()) return;
+    std::this_thread::yield();
+  }
+  std::unique_lock lock(mutex_);
+  ++closing_;
+  left_.wait(lock, has_left);
+  --closing_;
+}
+
+// The caller counts itself before it looks at `busy`, and this looks for callers afterwards: one of
+// the two sees the other.
+YOTTA_INLINE void ThreadPool::leave(Job& job) {
+  job.busy.fetch_sub(1);
+  if (closing_.load() == 0) return;
+  const std::lock_guard lock(mutex_);
+  left_.notify_all();
 }
 
 YOTTA_INLINE auto ThreadPool::join(int& index) -> Job* {
@@ -64,7 +81,7 @@ YOTTA_INLINE auto ThreadPool::join(int& index) -> Job* {
       continue;
     }
     job->call(job->work, index);
-    job->busy.fetch_sub(1, std::memory_order_release);
+    leave(*job);
   }
 }
 

@@ -19,4 +19,12 @@ YOTTA_INLINE Accelerator& accelerator_or_fail(Where where) {
   return *accelerator();
 }
 
+YOTTA_INLINE Gathered*& gathered_kernels() {
+  static thread_local Gathered* here = nullptr;
+  return here;
+}
+YOTTA_INLINE void launch_gathered(Where where) {
+  if (gathered_kernels() != nullptr) gathered_kernels()->run(where);
+}
+
 }  // namespace yotta

@@ -12,8 +12,11 @@ namespace yotta {
 
 namespace detail {
 
+// Whether the numbers of a tile are stored past the caches.
+enum class Stored : uint8_t { in_cache, past_caches };
+
 // out[i] = f(in[0][i], in[1][i], in[2][i]), a vector at a time.
-template <class Real, class F>
+template <Stored stored, class Real, class F>
 void map_tile(const std::vector<Tile<Real>>& in, int64_t count, Real* out, F f) {
   using L = Lanes<Real>;
   using V = typename L::V;
@@ -21,8 +24,13 @@ void map_tile(const std::vector<Tile<Real>>& in, int64_t count, Real* out, F f) 
     if (k >= in.size()) return V{};
     return in[k].step == 0 ? L::spread(*in[k].data) : L::load(in[k].data + i, count - i);
   };
-  for (int64_t i = 0; i < count; i += L::lanes)
-    L::store(out + i, f(operand(0, i), operand(1, i), operand(2, i)), count - i);
+  for (int64_t i = 0; i < count; i += L::lanes) {
+    const V v = f(operand(0, i), operand(1, i), operand(2, i));
+    if (stored == Stored::past_caches)
+      L::stream(out + i, v, count - i);
+    else
+      L::store(out + i, v, count - i);
+  }
 }
 
 template <class Real>
@@ -30,23 +38,25 @@ void make_tile(const Node& node, TilePlace place, int64_t count, Real* out) {
   using L = Lanes<Real>;
   const uint64_t stream = hash_name(node.name);
   const auto low = [](uint64_t bits) { return static_cast<unsigned>(bits); };
+  typename L::Draws draws;
   for (int64_t i = 0; i < count; i += L::lanes) {
     typename L::V v = L::spread(static_cast<Real>(node.number));
     if (node.op == Op::row) v = L::spread(static_cast<Real>(place.row));
     if (node.op == Op::column) v = L::count_from(place.column + i);
     if (node.op == Op::keep)
-      v = L::keep(place.row * place.columns + place.column + i, low(keep_threshold(node.number)),
-                  low(node.seed), low(node.seed >> 32), low(stream), low(stream >> 32));
+      v = L::keep(draws, place.row * place.columns + place.column + i,
+                  low(keep_threshold(node.number)), low(node.seed), low(node.seed >> 32),
+                  low(stream), low(stream >> 32));
     L::store(out + i, v, count - i);
   }
 }
 
-template <class Real>
+template <Stored stored = Stored::in_cache, class Real>
 void compute_tile_of(const Node& node, const std::vector<Tile<Real>>& in, TilePlace place,
                      int64_t count, Real* out) {
   using L = Lanes<Real>;
   using V = typename L::V;
-  const auto map = [&](auto f) { map_tile(in, count, out, f); };
+  const auto map = [&](auto f) { map_tile<stored>(in, count, out, f); };
   switch (node.op) {
     case Op::add: return map([](V a, V b, V) { return a + b; });
     case Op::subtract: return map([](V a, V b, V) { return a - b; });
@@ -66,13 +76,16 @@ Real reduce_tile_of(Op op, Tile<Real> x, int64_t count) {
   using L = Lanes<Real>;
   using V = typename L::V;
   const V nothing = L::spread(op == Op::row_sum ? Real{0} : -L::infinity());
-  V total = nothing;
-  for (int64_t i = 0; i < count; i += L::lanes) {
-    const V v = x.step == 0 ? L::spread(*x.data) : L::load(x.data + i, count - i);
-    const V part = L::among(v, count - i, nothing);
-    total = op == Op::row_sum ? total + part : L::larger(total, part);
-  }
-  return op == Op::row_sum ? L::fold_sum(total) : L::fold_max(total);
+  V totals[4] = {nothing, nothing, nothing, nothing};
+  for (int64_t i = 0; i < count;)
+    for (V& total : totals) {
+      if (i >= count) break;
+      const V v = x.step == 0 ? L::spread(*x.data) : L::load(x.data + i, count - i);
+      const V part = L::among(v, count - i, nothing);
+      total = op == Op::row_sum ? total + part : L::larger(total, part);
+      i += L::lanes;
+    }
+  return op == Op::row_sum ? L::fold_sum(totals) : L::fold_max(totals);
 }
 
 // Row r of an operand, for a result with `columns`.
@@ -95,6 +108,8 @@ void run_elementwise_node(const Node& node, const std::vector<Tensor>& in,
   constexpr int64_t piece = 4096;
   const int64_t pieces = ceil_div(walk.columns, piece);
   Real* to = out.data<Real>();
+  const auto compute = out.nbytes() > streamed_bytes ? compute_tile_of<Stored::past_caches, Real>
+                                                     : compute_tile_of<Stored::in_cache, Real>;
   parallel_for(walk.rows * pieces, std::max<int64_t>(1, 16384 / std::min(piece, walk.columns)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t task = begin; task < end; ++task) {
@@ -104,9 +119,10 @@ void run_elementwise_node(const Node& node, const std::vector<Tensor>& in,
                      tiles.push_back(row_of<Real>(in[k], seen[k], r));
                      tiles.back().data += c * tiles.back().step;
                    }
-                   compute_tile_of(node, tiles, {r, c, walk.columns},
-                                   std::min(piece, walk.columns - c), to + r * walk.columns + c);
+                   compute(node, tiles, {r, c, walk.columns}, std::min(piece, walk.columns - c),
+                           to + r * walk.columns + c);
                  }
+                 wait_for_stores();
                });
 }
 

@@ -41,17 +41,29 @@ YOTTA_UNSEEN __attribute__((always_inline)) inline void seen(const void* address
   }
   active_checker = nullptr;  // what the checker itself does is not the kernel's
   checker->access(address, bytes, access, checker->site(return_address));
+  if (lane_is_late) give_up_lane(return_address);
   active_checker = checker;
 }
 
-// A struct or an array: one access if it is as wide as a load may be, else word by word.
+// One access of the lane that runs, to a part of a struct.
+YOTTA_UNSEEN inline void seen_part(const void* address, size_t bytes, Access access,
+                                   const void* return_address, const void* whole,
+                                   size_t whole_bytes) {
+  if (active_checker != nullptr) active_checker->copies_struct(whole, whole_bytes);
+  seen(address, bytes, access, return_address);
+}
+
+// A struct or an array: accesses as wide as its address and size allow, 16 bytes at most.
 YOTTA_UNSEEN inline void seen_range(const void* address, size_t bytes, Access access,
                                     const void* return_address) {
-  if (bytes <= 16 && (bytes & (bytes - 1)) == 0)
-    return seen(address, bytes, access, return_address);
-  const size_t step = (reinterpret_cast<uintptr_t>(address) | bytes) % 4 == 0 ? 4 : 1;
+  if (bytes == 0) return;
+  const auto first = reinterpret_cast<uintptr_t>(address);
+  const bool pinned = pinned_range().holds(first) || pinned_range().holds(first + bytes - 1);
+  if (active_checker == nullptr && !pinned) return;
+  const size_t both = (first | bytes | 16), step = both & (~both + 1);
   for (size_t i = 0; i < bytes; i += step)
-    seen(static_cast<const char*>(address) + i, step, access, return_address);
+    seen_part(static_cast<const char*>(address) + i, step, access, return_address, address, bytes);
+  if (active_checker != nullptr) active_checker->copies_struct(nullptr, 0);
 }
 
 }  // namespace emulator
@@ -64,15 +76,21 @@ YOTTA_UNSEEN inline void seen_range(const void* address, size_t bytes, Access ac
     yotta::emulator::seen(address, bytes, yotta::emulator::Access::kind, \
                           __builtin_return_address(0));                  \
   }
-#define YOTTA_ACCESS_HOOKS(bytes)                                       \
-  YOTTA_ACCESS_HOOK(__tsan_read##bytes, bytes, read)                    \
-  YOTTA_ACCESS_HOOK(__tsan_write##bytes, bytes, write)                  \
-  YOTTA_ACCESS_HOOK(__tsan_unaligned_read##bytes, bytes, read)          \
-  YOTTA_ACCESS_HOOK(__tsan_unaligned_write##bytes, bytes, write)        \
-  YOTTA_ACCESS_HOOK(__tsan_volatile_read##bytes, bytes, read)           \
-  YOTTA_ACCESS_HOOK(__tsan_volatile_write##bytes, bytes, write)         \
-  YOTTA_ACCESS_HOOK(__tsan_unaligned_volatile_read##bytes, bytes, read) \
-  YOTTA_ACCESS_HOOK(__tsan_unaligned_volatile_write##bytes, bytes, write)
+// Small structs that need not be aligned to their size.
+#define YOTTA_STRUCT_HOOK(name, bytes, kind)                                   \
+  YOTTA_HOOK void name(void* address) {                                        \
+    yotta::emulator::seen_range(address, bytes, yotta::emulator::Access::kind, \
+                                __builtin_return_address(0));                  \
+  }
+#define YOTTA_ACCESS_HOOKS(bytes)                                                \
+  YOTTA_ACCESS_HOOK(__tsan_read##bytes, bytes, read)                             \
+  YOTTA_ACCESS_HOOK(__tsan_write##bytes, bytes, write)                           \
+  YOTTA_STRUCT_HOOK(__tsan_unaligned_read##bytes, bytes, read)                   \
+  YOTTA_STRUCT_HOOK(__tsan_unaligned_write##bytes, bytes, write)                 \
+  YOTTA_ACCESS_HOOK(__tsan_volatile_read##bytes, bytes, volatile_read)           \
+  YOTTA_ACCESS_HOOK(__tsan_volatile_write##bytes, bytes, volatile_write)         \
+  YOTTA_STRUCT_HOOK(__tsan_unaligned_volatile_read##bytes, bytes, volatile_read) \
+  YOTTA_STRUCT_HOOK(__tsan_unaligned_volatile_write##bytes, bytes, volatile_write)
 YOTTA_ACCESS_HOOKS(1)
 YOTTA_ACCESS_HOOKS(2)
 YOTTA_ACCESS_HOOKS(4)
@@ -80,6 +98,7 @@ YOTTA_ACCESS_HOOKS(8)
 YOTTA_ACCESS_HOOKS(16)
 #undef YOTTA_ACCESS_HOOKS
 #undef YOTTA_ACCESS_HOOK
+#undef YOTTA_STRUCT_HOOK
 
 // x += y, where the compiler notes both at once.
 #define YOTTA_READ_WRITE_HOOK(name, bytes)                                \
@@ -105,25 +124,40 @@ YOTTA_HOOK void __tsan_write_range(void* address, long bytes) {
   yotta::emulator::seen_range(address, static_cast<size_t>(bytes), yotta::emulator::Access::write,
                               __builtin_return_address(0));
 }
-YOTTA_HOOK void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
-  yotta::emulator::seen_range(from, bytes, yotta::emulator::Access::read,
-                              __builtin_return_address(0));
-  yotta::emulator::seen_range(to, bytes, yotta::emulator::Access::write,
-                              __builtin_return_address(0));
-  return std::memcpy(to, from, bytes);
+
+// ---- Copies ----
+// clang calls these; g++ calls the C library's, so there ours take their place. Theirs go on under
+// other names, since the compiler would take ours for what they call.
+extern "C" {
+void* yotta_copy(void* to, const void* from, size_t bytes, size_t room) __asm__("__memcpy_chk");
+void* yotta_move(void* to, const void* from, size_t bytes, size_t room) __asm__("__memmove_chk");
+void* yotta_set(void* to, int value, size_t bytes, size_t room) __asm__("__memset_chk");
 }
-YOTTA_HOOK void* __tsan_memmove(void* to, const void* from, size_t bytes) {
-  yotta::emulator::seen_range(from, bytes, yotta::emulator::Access::read,
-                              __builtin_return_address(0));
-  yotta::emulator::seen_range(to, bytes, yotta::emulator::Access::write,
-                              __builtin_return_address(0));
-  return std::memmove(to, from, bytes);
-}
-YOTTA_HOOK void* __tsan_memset(void* to, int value, size_t bytes) {
-  yotta::emulator::seen_range(to, bytes, yotta::emulator::Access::write,
-                              __builtin_return_address(0));
-  return std::memset(to, value, bytes);
-}
+#define YOTTA_COPY_HOOK(name, copy, exceptions)                                \
+  YOTTA_HOOK void* name(void* to, const void* from, size_t bytes) exceptions { \
+    yotta::emulator::seen_range(from, bytes, yotta::emulator::Access::read,    \
+                                __builtin_return_address(0));                  \
+    yotta::emulator::seen_range(to, bytes, yotta::emulator::Access::write,     \
+                                __builtin_return_address(0));                  \
+    return copy(to, from, bytes, SIZE_MAX);                                    \
+  }
+#define YOTTA_SET_HOOK(name, exceptions)                                   \
+  YOTTA_HOOK void* name(void* to, int value, size_t bytes) exceptions {    \
+    yotta::emulator::seen_range(to, bytes, yotta::emulator::Access::write, \
+                                __builtin_return_address(0));              \
+    return yotta_set(to, value, bytes, SIZE_MAX);                          \
+  }
+#if defined(__clang__)
+YOTTA_COPY_HOOK(__tsan_memcpy, yotta_copy, )
+YOTTA_COPY_HOOK(__tsan_memmove, yotta_move, )
+YOTTA_SET_HOOK(__tsan_memset, )
+#else
+YOTTA_COPY_HOOK(memcpy, yotta_copy, noexcept)
+YOTTA_COPY_HOOK(memmove, yotta_move, noexcept)
+YOTTA_SET_HOOK(memset, noexcept)
+#endif
+#undef YOTTA_COPY_HOOK
+#undef YOTTA_SET_HOOK
 
 // Calls that mean nothing here.
 YOTTA_HOOK void __tsan_init() {}

@@ -9,24 +9,37 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-YOTTA_INLINE const uint3& thread_index() { return this_lane->thread; }
-YOTTA_INLINE const uint3& block_index() { return this_lane->block_index; }
-YOTTA_INLINE const dim3& block_size() { return this_lane->block_size; }
-YOTTA_INLINE const dim3& grid_size() { return this_lane->grid_size; }
-YOTTA_INLINE int lane_index() { return this_lane->index % 32; }
+YOTTA_INLINE void refuse_on_host(const char* word, Where where) {
+  fail_as<KernelError>(where,
+                       "{} is used on the host, outside of any kernel. Call it from a kernel, and "
+                       "launch that",
+                       word);
+}
 
-YOTTA_INLINE std::byte* dynamic_shared_memory() {
+#define YOTTA_LANES_OWN(name, T, member)                        \
+  YOTTA_INLINE const T* name() noexcept {                       \
+    return this_lane == nullptr ? nullptr : &this_lane->member; \
+  }
+YOTTA_LANES_OWN(thread_index_here, uint3, thread)
+YOTTA_LANES_OWN(block_index_here, uint3, block_index)
+YOTTA_LANES_OWN(block_size_here, dim3, block_size)
+YOTTA_LANES_OWN(grid_size_here, dim3, grid_size)
+YOTTA_LANES_OWN(lane_index_here, int, in_warp)
+#undef YOTTA_LANES_OWN
+
+YOTTA_INLINE std::byte* dynamic_shared_memory(Where where) {
   const UncheckedScope unchecked;
-  return this_lane->block->dynamic_shared();
+  return running_lane("dynamic shared memory", where).block->dynamic_shared();
 }
 
 YOTTA_INLINE void grid_sync(Where where) {
   const UncheckedScope unchecked;
-  if (!this_lane->block->task().cooperative)
+  Block& block = *running_lane("this_grid().sync()", where).block;
+  if (!block.task().cooperative)
     refuse(where,
            "this_grid().sync() needs a cooperative launch, in which all blocks are there at once: "
            "launch_cooperative(kernel, grid, block, ...)");
-  this_lane->block->grid_barrier(where);
+  block.grid_barrier(where);
 }
 
 YOTTA_INLINE void refuse(Where where, const std::string& why) {
@@ -38,7 +51,7 @@ YOTTA_INLINE void refuse(Where where, const std::string& why) {
 YOTTA_INLINE void warp_rendezvous(const char* name, uint32_t mask, void* mine, void (*run)(Lanes),
                                   Where where) {
   const UncheckedScope unchecked;
-  const int lane = this_lane->index % 32;
+  const int lane = running_lane(name, where).in_warp;
   if ((mask >> lane & 1) == 0)
     refuse(where, fmt::format("{} is executed by lane {}, which its mask {:#010x} does not name. "
                               "Compute the mask before the branch, with __ballot_sync(), or use "
@@ -106,22 +119,33 @@ YOTTA_INLINE uint32_t ballot(const char* name, uint32_t mask, bool predicate, Wh
 
 #if defined(YOTTA_CHECKED)
 
-inline void note_access(const void* address, size_t bytes, Access access, Where where) {
+template <class Place>
+void note_access(const void* address, size_t bytes, Access access, Place where, Where line) {
   const UncheckedScope unchecked;
-  AccessChecker& checker = this_lane->block->checker();
+  AccessChecker& checker = running_lane("an atomic operation or a copy", line).block->checker();
   checker.access(address, bytes, access, checker.site(where));
 }
 
 YOTTA_INLINE void note_read(const void* from, size_t bytes, Where where) {
-  note_access(from, bytes, Access::read, where);
+  note_access(from, bytes, Access::read, where, where);
 }
 
 YOTTA_INLINE void note_write(const void* to, size_t bytes, Where where) {
-  note_access(to, bytes, Access::write, where);
+  note_access(to, bytes, Access::write, where, where);
 }
 
-YOTTA_INLINE void note_atomic(const void* at, size_t bytes, Where where) {
-  note_access(at, bytes, Access::atomic, where);
+inline Access access_of(AtomicKind kind) {
+  constexpr Access all[] = {Access::volatile_read, Access::volatile_write, Access::atomic};
+  return all[static_cast<size_t>(kind)];
+}
+
+YOTTA_INLINE void note_atomic(const void* at, size_t bytes, Where where, AtomicKind kind) {
+  note_access(at, bytes, access_of(kind), where, where);
+}
+
+YOTTA_INLINE void note_atomic(const void* at, size_t bytes, const void* return_address,
+                              AtomicKind kind) {
+  note_access(at, bytes, access_of(kind), return_address, Where::current());
 }
 
 YOTTA_INLINE void note_read_group(const void* const* addresses, const int* lanes, int count,
@@ -132,16 +156,31 @@ YOTTA_INLINE void note_read_group(const void* const* addresses, const int* lanes
   const int first = this_lane->index / 32 * 32;
   Request request;
   for (int i = 0; i < count; ++i) {
-    checker.check(block.lane(first + lanes[i]), addresses[i], bytes, Access::read, site, 0);
+    const Lane& lane = block.lane(first + lanes[i]);
+    checker.check_space(lane, addresses[i], bytes, Access::read, site, true);
+    checker.check(lane, addresses[i], bytes, Access::read, site, 0);
     request.addresses[request.lanes++] = reinterpret_cast<uintptr_t>(addresses[i]);
   }
   checker.counters().count({0, site, static_cast<uint8_t>(bytes), Access::read, true}, request);
 }
 
+YOTTA_INLINE void note_copy_from(const void* from, size_t bytes, size_t whole, Where where) {
+  const UncheckedScope unchecked;
+  AccessChecker& checker = this_lane->block->checker();
+  checker.begin_copy_from(*this_lane, from, bytes, whole, checker.site(where));
+  note_read(from, bytes, where);
+}
+
+YOTTA_INLINE void note_copy_changed(const void* from, size_t bytes, Where where) {
+  const UncheckedScope unchecked;
+  AccessChecker& checker = this_lane->block->checker();
+  checker.copy_changed(from, bytes, checker.site(where));
+}
+
 YOTTA_INLINE void note_copy_begins(void* to, size_t bytes, Where where) {
   const UncheckedScope unchecked;
   AccessChecker& checker = this_lane->block->checker();
-  checker.check(*this_lane, to, bytes, Access::write, checker.site(where), in_flight_mark);
+  checker.begin_copy(*this_lane, to, bytes, checker.site(where));
 }
 
 YOTTA_INLINE void note_copy_ends(void* to, size_t bytes, Where where) {
@@ -169,27 +208,39 @@ inline namespace YOTTA_DEVICE_BUILD {
 
 YOTTA_INLINE void __syncthreads(yotta::Where where) {
   const yotta::emulator::UncheckedScope unchecked;
-  yotta::emulator::this_lane->block->barrier(0, where);
+  yotta::emulator::running_lane("__syncthreads()", where).block->barrier(0, where);
 }
 
 YOTTA_INLINE int __syncthreads_count(int predicate, yotta::Where where) {
   const yotta::emulator::UncheckedScope unchecked;
-  return yotta::emulator::this_lane->block->barrier(predicate != 0, where);
+  return yotta::emulator::running_lane("__syncthreads_count()", where)
+      .block->barrier(predicate != 0, where);
 }
 
 YOTTA_INLINE int __syncthreads_and(int predicate, yotta::Where where) {
   const yotta::emulator::UncheckedScope unchecked;
-  yotta::emulator::Block& block = *yotta::emulator::this_lane->block;
-  return block.barrier(predicate != 0, where) == block.threads();
+  yotta::emulator::Block& block =
+      *yotta::emulator::running_lane("__syncthreads_and()", where).block;
+  const int votes = block.barrier(predicate != 0, where);
+  return votes == block.voters();
 }
 
 YOTTA_INLINE int __syncthreads_or(int predicate, yotta::Where where) {
   return __syncthreads_count(predicate, where) > 0;
 }
 
-YOTTA_INLINE void __threadfence() {
+YOTTA_INLINE void __threadfence(yotta::Where where) {
   const yotta::emulator::UncheckedScope unchecked;
-  yotta::emulator::this_lane->block->checker().fence();
+  yotta::emulator::running_lane("__threadfence()", where)
+      .block->checker()
+      .fence(yotta::emulator::FenceScope::device);
+}
+
+YOTTA_INLINE void __threadfence_block(yotta::Where where) {
+  const yotta::emulator::UncheckedScope unchecked;
+  yotta::emulator::running_lane("__threadfence_block()", where)
+      .block->checker()
+      .fence(yotta::emulator::FenceScope::block);
 }
 
 YOTTA_INLINE void __syncwarp(unsigned mask, yotta::Where where) {

@@ -19,6 +19,8 @@ inline constexpr CudaErrorText cuda_error_texts[] = {
      "has, or a null pointer"},
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation",
      "out of memory (cudaErrorMemoryAllocation)"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice",
+     "invalid device ordinal (cudaErrorInvalidDevice): the emulator has one device, number 0"},
     {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
      "a copy between other memories than its kind says (cudaErrorInvalidMemcpyDirection): a side "
      "that should be the host's lies on the device. cudaMemcpyDefault finds the kind"},

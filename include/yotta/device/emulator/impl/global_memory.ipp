@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <utility>
 
 #include "yotta/device/emulator/happens_before.hpp"
 
 namespace yotta {
-
-inline constexpr std::align_val_t device_alignment{256};
 
 YOTTA_INLINE int& EmulatorWork::depth() {
   static thread_local int depth = 0;
@@ -39,30 +37,64 @@ YOTTA_INLINE std::pair<size_t, size_t> DeviceMemory::room() {
 }
 
 YOTTA_INLINE void* DeviceMemory::allocate(size_t bytes, bool pinned) {
-  if (!pinned && bytes > room().first) return nullptr;
-  auto* whole = static_cast<std::byte*>(
-      ::operator new(margin + bytes + margin, device_alignment, std::nothrow));
-  if (whole == nullptr) return nullptr;
-  std::byte* const memory = whole + margin;
-  std::memset(whole, 0xff, margin + bytes + margin);
+  if (bytes > PTRDIFF_MAX || (!pinned && bytes > room().first)) return nullptr;
   const LockedWork lock(mutex_);
-  Allocation& made = all_[memory];
+  GuardedPages pages(bytes);
+  while (pages.begin() == nullptr && !freed_.empty()) {
+    forget_oldest();
+    pages = GuardedPages(bytes);
+  }
+  if (pages.begin() == nullptr) return nullptr;
+  std::memset(pages.begin(), 0xff, pages.bytes());
+  Allocation& made = all_[pages.begin()];
+  made.pages = pages;
   made.bytes = bytes;
   made.serial = ++serial_;
   made.pinned = made.host_wrote_all = pinned;
   if (pinned) find_pinned_range();
   if (!pinned) used_ += bytes;
-  return memory;
+  return pages.begin();
 }
 
-YOTTA_INLINE bool DeviceMemory::release(void* memory) {
+YOTTA_INLINE bool DeviceMemory::release(void* memory, Where where) {
   const LockedWork lock(mutex_);
   const auto found = all_.extract(static_cast<std::byte*>(memory));
   if (found.empty()) return false;
-  if (found.mapped().pinned) find_pinned_range();
-  if (!found.mapped().pinned) used_ -= found.mapped().bytes;
-  ::operator delete(found.key() - margin, device_alignment);
+  Allocation& was = found.mapped();
+  if (was.pinned) find_pinned_range();
+  if (!was.pinned) used_ -= was.bytes;
+  was.pages.lock();
+  freed_.push_back({was.pages, was.bytes, std::move(was.name), where});
+  freed_bytes_ += was.pages.addresses();
+  while (freed_bytes_ > freed_addresses && freed_.size() > 1) forget_oldest();
   return true;
+}
+
+YOTTA_INLINE void DeviceMemory::forget_oldest() {
+  freed_bytes_ -= freed_.front().pages.addresses();
+  freed_.front().pages.drop();
+  freed_.pop_front();
+}
+
+YOTTA_INLINE std::optional<FreedArray> DeviceMemory::freed_at(uintptr_t address) {
+  const LockedWork lock(mutex_);
+  for (const FreedArray& each : freed_)
+    if (address - reinterpret_cast<uintptr_t>(each.pages.begin()) < each.bytes) return each;
+  return std::nullopt;
+}
+
+YOTTA_INLINE std::string DeviceMemory::nearest(uintptr_t address) {
+  const LockedWork lock(mutex_);
+  for (const auto& [memory, allocation] : all_) {
+    const auto begin = reinterpret_cast<uintptr_t>(memory);
+    if (address - (begin - margin) >= allocation.pages.addresses()) continue;
+    const std::string name = allocation.name.empty() ? "global memory" : allocation.name;
+    return address < begin
+               ? fmt::format("{} bytes before {}", begin - address, name)
+               : fmt::format("{} bytes behind the end of {}, which has {}",
+                             address - begin - allocation.bytes, name, allocation.bytes);
+  }
+  return {};
 }
 
 YOTTA_INLINE bool DeviceMemory::holds(const void* begin, size_t bytes) {
@@ -129,6 +161,25 @@ YOTTA_INLINE void DeviceMemory::written(void* begin, size_t bytes) {
     allocation.host_wrote.emplace_back(offset, bytes);
 }
 
+YOTTA_INLINE std::optional<uint32_t> DeviceMemory::written_by_kernel(const void* at, size_t bytes) {
+  const LockedWork lock(mutex_);
+  const auto found = find(at, bytes);
+  if (found == all_.end() || !found->second.shadow) return std::nullopt;
+  const auto offset = static_cast<size_t>(static_cast<const std::byte*>(at) - found->first);
+  const Touch write = found->second.shadow->cells(offset, bytes).begin()->write;
+  return write.time > host_time ? std::optional(write.site) : std::nullopt;
+}
+
+YOTTA_INLINE bool DeviceMemory::holds_of_host(const void* element, size_t bytes) {
+  const LockedWork lock(mutex_);
+  for (auto& [memory, allocation] : all_)
+    for (size_t at = 0; allocation.shadow && at + bytes <= allocation.bytes; at += bytes)
+      if (std::memcmp(memory + at, element, bytes) == 0 &&
+          allocation.shadow->cells(at, bytes).begin()->write.time == host_time)
+        return true;
+  return false;
+}
+
 YOTTA_INLINE void DeviceMemory::all_written() {
   const LockedWork lock(mutex_);
   for (auto& [memory, allocation] : all_) {
@@ -163,7 +214,10 @@ YOTTA_INLINE DeviceMemory::Allocations::iterator DeviceMemory::find(const void* 
   auto next = all_.upper_bound(first);
   if (next == all_.begin()) return all_.end();
   --next;
-  return first + bytes <= next->first + next->second.bytes ? next : all_.end();
+  // As numbers: what a kernel was given may be no pointer, and -1 plus something is none.
+  const auto offset = reinterpret_cast<uintptr_t>(first) - reinterpret_cast<uintptr_t>(next->first);
+  const size_t size = next->second.bytes;
+  return offset <= size && bytes <= size - offset ? next : all_.end();
 }
 
 }  // namespace yotta

@@ -3,27 +3,36 @@
 
 #include "yotta/device/emulator/scheduler.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "yotta/core/context.hpp"
 #include "yotta/core/cpu/thread_pool.hpp"
+#include "yotta/core/options.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/device/emulator/access_checker.hpp"
 #include "yotta/device/emulator/debug_info.hpp"
 #include "yotta/device/emulator/global_memory.hpp"
+#include "yotta/device/emulator/lane_faults.hpp"
 #include "yotta/device/emulator/lanes.hpp"
+#include "yotta/device/emulator/mbarriers.hpp"
 #include "yotta/device/emulator/stream_queue.hpp"
 #include "yotta/device/emulator/watchdog.hpp"
+#include "yotta/device/emulator/wgmmas.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -49,24 +58,47 @@ class Shuffler {
   uint32_t state_;
 };
 
+// Whether lanes take turns by time, too. Not under checks, so that the same seed finds the same
+// fault, nor under sanitizers, whose own code may be what a signal interrupts.
+#if defined(YOTTA_CHECKED) || YOTTA_TSAN || YOTTA_ASAN
+inline constexpr bool takes_slices = false;
+#else
+inline constexpr bool takes_slices = true;
+#endif
+
+// For __activemask(): the lanes of a warp that have come to a line so far.
+struct ActiveList {
+  uint32_t lanes = 0, left = 0;  // left: have yet to take it
+  bool closed = false;
+};
+using ActivePlace =
+    std::tuple<int, const char*, uint32_t, uint32_t, int>;  // warp, line, which time
+
 class Block {
  public:
+  std::map<ActivePlace, ActiveList> active_lists;
+
   // What has become of a block's turn.
   enum class Turn { ended, waits_for_grid, gives_way };
 
   Block(const Task& task, Stacks& stacks, CheckedLaunch& launch)
       : task_(task),
-        dynamic_shared_(task.shared_bytes + 128),
+        dynamic_shared_(task.shared_bytes),
         checker_(task, dynamic_shared(), stacks, launch),
         image_(image_of(task.kernel)),
         watchdog_(task.patience, image_),
         switch_(stacks) {
+    if (dynamic_shared() == nullptr)
+      fail(task.where, "no memory for {} bytes of dynamic shared memory", task.shared_bytes);
     lanes_.resize(task.size.x * task.size.y * task.size.z);
     warps_.resize((lanes_.size() + 31) / 32);
     for (const SharedArray& each : SharedArrays::of(image_).for_kernel(image_, task.kernel))
       shared_.emplace_back(image_.thread_variables + each.offset, each.bytes);
-    shared_.emplace_back(dynamic_shared_.data(), dynamic_shared_.size());
+    shared_.emplace_back(dynamic_shared(), task.shared_bytes);
   }
+  ~Block() { dynamic_shared_.drop(); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
 
   // Runs all threads of one block to their end; throws what stopped one of them.
   void run(uint64_t number) {
@@ -83,18 +115,27 @@ class Block {
         if (run_warp(warps_[i - 1], order_)) paused = true;
       }
       if (alive_ == 0) break;
-      if (paused) return Turn::gives_way;
-      check_all_at_barrier(lanes_, task_.where);
-      if (lanes_[0].state == LaneState::at_grid) return Turn::waits_for_grid;
+      if (paused) {
+        check_waits();
+        return Turn::gives_way;
+      }
+      check_all_at_barrier(lanes_, emulator_options().may_return_early, task_.where);
+      if (lanes_that_are(LaneState::at_grid) > 0) return Turn::waits_for_grid;
       release_barrier();
     }
+    check_loads_have_come();
+    check_registers();
+    check_wgmmas_are_whole();
     checker_.block_ends();
     return Turn::ended;
   }
 
   // Prepares the threads of a block for their first turn.
   void start(uint64_t number) {
-    checker_.block_starts(number, lanes_);
+    checker_.block_starts(number);
+    active_lists.clear();
+    mbarriers_.clear();
+    wgmmas_.clear();
     order_ = Shuffler(task_.seed, number);
     number_ = number;
     for (const auto& [array, bytes] : shared_)
@@ -104,13 +145,18 @@ class Block {
       Lane& lane = lanes_[static_cast<size_t>(i)];
       lane.block = this;
       lane.index = i;
+      lane.in_warp = i % 32;
       lane.thread = coordinates(static_cast<uint64_t>(i), task_.size);
       lane.block_index = coordinates(number, task_.grid);
       lane.block_size = task_.size;
       lane.grid_size = task_.grid;
       lane.state = LaneState::ready;
       lane.copies.clear();
-      lane.waits = 0;
+      lane.gave_way_at = Lane::never;
+      lane.waits = false;
+      lane.barrier = Where();
+      lane.ticks = 0;
+      lane.looked_at = 0;
       lane.copy_group = 0;
       switch_.start(lane, enter);
     }
@@ -119,10 +165,12 @@ class Block {
 
   // All wait at a barrier: lets them go on.
   void release_barrier() {
-    votes_ = 0;
+    votes_ = voters_ = 0;
     checker_.all_met();
     for (Lane& lane : lanes_) {
+      if (lane.state == LaneState::returned) continue;
       votes_ += lane.vote;
+      ++voters_;
       lane.state = LaneState::ready;
     }
   }
@@ -156,14 +204,39 @@ class Block {
   int threads() const { return static_cast<int>(lanes_.size()); }
   const Task& task() const { return task_; }
   Lane& lane(int index) { return lanes_[static_cast<size_t>(index)]; }
-  std::byte* dynamic_shared() { return align(dynamic_shared_.data()); }
+  std::byte* dynamic_shared() const { return dynamic_shared_.begin(); }
 
   AccessChecker& checker() { return checker_; }
+  Mbarriers& mbarriers() { return mbarriers_; }
+  Wgmmas& wgmmas() { return wgmmas_; }
+  // The key of a named barrier among the mbarriers.
+  uint64_t* named_barrier(int number) { return named_barriers_ + number; }
+  // Shared memory by numbers below 2^18, as descriptors have them: its arrays follow each other,
+  // each as far behind a multiple of 1024 as it is.
+  uint32_t address_of_shared(const std::byte* pointer) const {
+    uint32_t found = 0;
+    each_shared([&](uint32_t address, std::byte* begin, size_t bytes) {
+      if (pointer >= begin && pointer < begin + bytes)
+        found = address + static_cast<uint32_t>(pointer - begin);
+    });
+    return found;
+  }
+  // Null: nothing is there.
+  std::byte* shared_at(uint32_t wanted) const {
+    std::byte* found = nullptr;
+    each_shared([&](uint32_t address, std::byte* begin, size_t bytes) {
+      if (wanted >= address && wanted < address + bytes) found = begin + (wanted - address);
+    });
+    return found;
+  }
+  // A number below `bound`, as the seed has it.
+  uint32_t draw(uint32_t bound) { return order_.below(bound); }
 
   // Waits for all threads of the block; returns how many of them brought a vote.
   int barrier(int vote, Where where) {
     Lane& self = *this_lane;
     self.vote = vote;
+    self.barrier = where;
     suspend(LaneState::at_barrier, where);
     return votes_;
   }
@@ -174,6 +247,7 @@ class Block {
   // Waits for the lanes of call.mask; when all have arrived, the call is carried out for all of
   // them.
   void warp_call(const WarpCall& call, Where where) {
+    can_leave_ = false;
     this_lane->call = call;
     ++lanes_in_;
     suspend(LaneState::in_warp, where);
@@ -181,14 +255,48 @@ class Block {
 
   // Lets the other lanes go first.
   void pause() { leave(); }
+  // This lane has come further than that.
+  void comes_further(Lane& lane) {
+    ++progress_;
+    watchdog_.progress(lane);
+    lane.gave_way_at = Lane::never;
+    lane.waits = false;
+  }
+  // Threads that were at the last barrier.
+  int voters() const { return voters_; }
+  // A lane of another block has come further.
+  void others_progress() { watchdog_.others_progress(); }
 
   // A tick of the CPU time, in the middle of whatever the lane does.
   YOTTA_UNSEEN static void tick(uintptr_t instruction) {
     Lane* const lane = this_lane;
-    if (lane == nullptr || !in_kernel() || !lane->block->watchdog_.over(instruction)) return;
+    if (lane == nullptr) return;
+    Block& block = *lane->block;
+    if (block.watchdog_.late(*lane)) lane_is_late = true;
+    if (!block.can_leave_ || !in_kernel() || !block.watchdog_.in_kernel_code(instruction)) return;
     const UncheckedScope unchecked;
-    lane->block->stuck_at_ = instruction;
-    for (;;) lane->block->leave();
+    if (lane_is_late) block.give_up(instruction);
+    if (takes_slices && block.watchdog_.ends_slice(*lane)) block.leave();
+  }
+  // What the lane did is the end of it.
+  YOTTA_UNSEEN static void leave_for_fault(int signal, uintptr_t address, uintptr_t instruction) {
+    if (this_lane == nullptr) return;
+    const UncheckedScope unchecked;
+    Block& block = *this_lane->block;
+    const bool anywhere = signal == SIGABRT;  // which locks nothing
+    if (!block.can_leave_ || !(anywhere || block.watchdog_.in_kernel_code(instruction)))
+      return say_where(*this_lane);
+    const auto stack = reinterpret_cast<uintptr_t>(block.switch_.bottom_of(*this_lane));
+    const uintptr_t others = static_cast<uintptr_t>(this_lane->index) * stack_bytes;
+    const uintptr_t reach = std::min<uintptr_t>(256 * 1024, others);  // of a large frame
+    block.fault_ = {signal, address, instruction,
+                    address < stack + page_bytes && address + reach >= stack};
+    for (;;) block.leave();
+  }
+  // Patience is over, at this instruction.
+  [[noreturn]] void give_up(uintptr_t instruction) {
+    stuck_at_ = instruction;
+    for (;;) leave();
   }
 
   // Ends the launch from code that must not throw; explain() is called outside of the kernel.
@@ -202,10 +310,6 @@ class Block {
   }
 
  private:
-  static std::byte* align(std::byte* at) {
-    return at + (128 - reinterpret_cast<uintptr_t>(at) % 128) % 128;
-  }
-
   // Runs lanes in random order until all of the warp have returned or wait; true if some only let
   // others go first.
   bool run_warp(int warp, Shuffler& order) {
@@ -226,6 +330,98 @@ class Block {
     return paused;
   }
 
+  // Throws if all threads wait, and one of them for an mbarrier or for the wgmmas of other warps:
+  // nothing can happen any more.
+  void check_waits() {
+    const Lane* waits = nullptr;
+    const bool all = std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& each) {
+      if (each.state != LaneState::ready) return true;
+      if (!mbarriers_.waits(each.index)) return false;
+      if (waits == nullptr || mbarriers_.waiters.at(waits->index).barrier == nullptr) waits = &each;
+      return true;
+    });
+    const bool moved = std::exchange(progress_then_, progress_) != progress_;
+    if (mbarriers_.quiet(all && waits != nullptr && !moved)) fail_for_wait(*waits);
+  }
+  [[noreturn]] void fail_for_wait(const Lane& lane) {
+    const Mbarriers::Waiter& waiter = mbarriers_.waiters.at(lane.index);
+    if (waiter.barrier == nullptr) check_wgmmas_are_whole();
+    const Mbarrier* const barrier = mbarriers_.find(waiter.barrier);
+    fail_as<KernelError>(
+        task_.where, "{}: block {}, thread {}: {}", at(waiter.where), text(lane.block_index),
+        text(lane.thread),
+        waiter.barrier == nullptr
+            ? "waits in wgmma_wait_group() in vain: another warp of its group has not executed "
+              "wgmma_commit_group() as often"
+        : barrier == nullptr
+            ? "waits for an mbarrier that has been invalidated: mbarrier_inval() comes "
+              "after all waits"
+            : explain_wait(*barrier, waiter.parity));
+  }
+  // visit(address, begin, bytes) for each array of shared memory.
+  template <class Visit>
+  void each_shared(Visit visit) const {
+    size_t end = 1024;  // 0 is no address
+    for (const auto& [begin, bytes] : shared_) {
+      const size_t address = (end + 1023) / 1024 * 1024 + reinterpret_cast<uintptr_t>(begin) % 1024;
+      visit(static_cast<uint32_t>(address), begin, bytes);
+      end = address + bytes;
+    }
+  }
+  void check_registers() const {
+    if (const std::string why = wgmmas_.wrong_registers(static_cast<int>(warps_.size()));
+        !why.empty())
+      fail_as<KernelError>(task_.where, "block {}: {}", text(coordinates(number_, task_.grid)),
+                           why);
+  }
+  void check_wgmmas_are_whole() const {
+    const int warp = wgmmas_.missing();
+    if (warp < 0) return;
+    fail_as<KernelError>(
+        task_.where,
+        "{}: block {}: warp {} does not execute this wgmma, which others of its group "
+        "do. All four warps, 128 threads, execute the same",
+        at(wgmmas_.missed_by(warp).where), text(coordinates(number_, task_.grid)), warp);
+  }
+  // A thread returns: its sums must be finished.
+  void finish_wgmmas(const Lane& lane) {
+    const auto found = wgmmas_.warps.find(lane.index / 32);
+    if (found == wgmmas_.warps.end() || found->second.at_work.empty()) return;
+    fail_as<KernelError>(task_.where,
+                         "{}: block {}, thread {}: returns while this wgmma is at work. "
+                         "wgmma_commit_group() and wgmma_wait_group<0>() come first",
+                         at(found->second.at_work[0].where), text(lane.block_index),
+                         text(lane.thread));
+  }
+  void check_loads_have_come() const {
+    if (mbarriers_.loads.empty()) return;
+    fail_as<KernelError>(
+        task_.where,
+        "{}: block {}: the block ends while this bulk copy may still be on its way "
+        "to shared memory. Let a thread wait for its mbarrier first",
+        at(mbarriers_.loads[0].where), text(coordinates(number_, task_.grid)));
+  }
+  // A thread returns: its stores must have read shared memory, which is the next block's then.
+  void finish_stores(const Lane& lane) {
+    const auto found = mbarriers_.stores.find(lane.index);
+    if (found == mbarriers_.stores.end()) return;
+    for (const BulkCopy& copy : found->second.copies) {
+      if (!copy.done)
+        fail_as<KernelError>(
+            task_.where,
+            "{}: block {}, thread {}: returns while this bulk copy may still read shared memory. "
+            "Commit it with cp_async_bulk_commit_group() and wait with "
+            "cp_async_bulk_wait_group_read<0>()",
+            at(copy.where), text(lane.block_index), text(lane.thread));
+      for (const CopyPiece& each : copy.pieces)
+        checker_.bulk_written(each.to, each.bytes, copy.where);
+    }
+  }
+
+  int lanes_that_are(LaneState state) const {
+    return static_cast<int>(std::count_if(lanes_.begin(), lanes_.end(),
+                                          [=](const Lane& each) { return each.state == state; }));
+  }
   // The lanes of a warp in some state, as a mask.
   uint32_t lanes_that_are(LaneState state, int warp) const {
     uint32_t mask = 0;
@@ -263,44 +459,97 @@ class Block {
     for (int i = 0; i < 32; ++i)
       if ((mask >> i & 1) != 0) lane(32 * warp + i).state = LaneState::ready;
     lanes_in_ -= std::popcount(mask);
-    this_lane = &first;
-    carrying_out_ = true;
+    const CarryingOut scope(*this, first);
     first.call.run(mine);
-    carrying_out_ = false;
-    this_lane = nullptr;
   }
+  // Meanwhile this lane stands for its warp, though none runs.
+  class CarryingOut {
+   public:
+    CarryingOut(Block& block, Lane& first) : block_(block) {
+      this_lane = &first;
+      block_.carrying_out_ = true;
+    }
+    ~CarryingOut() {
+      block_.carrying_out_ = false;
+      this_lane = nullptr;
+    }
+    CarryingOut(const CarryingOut&) = delete;
+    CarryingOut& operator=(const CarryingOut&) = delete;
+
+   private:
+    Block& block_;
+  };
 
   // Stops the lane that runs until its state is `ready` again.
   void suspend(LaneState state, Where where) {
+    can_leave_ = false;
     Lane& self = *this_lane;
-    self.state = state;
     self.where = where;
+    self.state = state;
     leave();
   }
 
   void resume(Lane& lane) {
-    watchdog_.lane_resumes();
+    lane_is_late = false;
     this_lane = &lane;
     switch_.to_lane(lane);
     this_lane = nullptr;
     if (lane.state == LaneState::returned) --alive_;
-    if (stuck_at_ != 0)
-      fail_for_loop(lane, checker_.line_of(image_, stuck_at_), kernel_name(image_, task_.kernel),
-                    watchdog_.most(), task_.where);
+    if (stuck_at_ != 0) fail_for_patience(lane);
+    if (fault_.signal != 0) fail_for_fault(lane);
+    if (checker_.two_values())
+      fail_as<KernelError>(task_.where, "{}", checker_.explain_two_values());
+    if (lane.state != LaneState::ready) comes_further(lane);
     if (explain_) fail_as<KernelError>(task_.where, "{}", explain_());
     if (error_) std::rethrow_exception(error_);
   }
-  void leave() { switch_.to_scheduler(*this_lane); }
+  // "kernel.cpp:17", where debug information has it.
+  std::string line_of(uintptr_t instruction) {
+    const Line line = checker_.line_of(image_, instruction);
+    return line.number > 0 ? line.text() : std::string();
+  }
+  [[noreturn]] void fail_for_fault(const Lane& lane) {
+    const std::string line = line_of(fault_.instruction);
+    fail_as<KernelError>(task_.where, "{}kernel {}, block {}, thread {}: {}",
+                         line.empty() ? "" : line + ": ", kernel_name(image_, task_.kernel),
+                         text(lane.block_index), text(lane.thread), explain(fault_));
+  }
+  // On stderr, from a signal's handler.
+  static void say_where(const Lane& lane) {
+    char text[120];
+    const auto [x, y, z] = lane.block_index;
+    const int length = std::snprintf(
+        text, sizeof text, "a kernel has failed: block (%u, %u, %u), thread (%u, %u, %u)\n", x, y,
+        z, lane.thread.x, lane.thread.y, lane.thread.z);
+    static_cast<void>(::write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0);
+  }
+  [[noreturn]] void fail_for_patience(const Lane& lane) {
+    const bool waits_there = lane.gave_way_at != Lane::never &&
+                             lane.ticks - lane.gave_way_at <= 1 && lane.where.line() > 0;
+    const std::string where = waits_there ? at(lane.where) : line_of(stuck_at_);
+    fail_for_loop(lane, where, kernel_name(image_, task_.kernel), watchdog_.most(), task_.where);
+  }
+  // No tick may come between, since it would leave once more.
+  void leave() {
+    can_leave_ = false;
+    switch_.to_scheduler(*this_lane);
+    can_leave_ = true;
+  }
 
   YOTTA_UNSEEN static void enter(boost::context::detail::transfer_t from) {
     Lane& self = *static_cast<Lane*>(from.data);
     Block& block = *self.block;
     block.switch_.arrived(self, from);
     try {
+      block.can_leave_ = true;
       block.checker_.lane_starts();
       block.task_.call(block.task_.arguments);
+      block.can_leave_ = false;
       AccessChecker::lane_ends();
+      block.finish_stores(self);
+      block.finish_wgmmas(self);
     } catch (...) {
+      block.can_leave_ = false;
       AccessChecker::lane_ends();
       block.error_ = std::current_exception();
     }
@@ -309,20 +558,25 @@ class Block {
   }
 
   const Task& task_;
-  std::vector<std::byte> dynamic_shared_;
+  GuardedPages dynamic_shared_;
   std::vector<std::pair<std::byte*, size_t>> shared_;  // all of it, this OS thread's
   std::vector<Lane> lanes_;
   AccessChecker checker_;
   std::vector<int> warps_;  // in the order in which they run
   Shuffler order_{0, 0};
-  uint64_t number_ = 0, progress_ = 0;
+  Mbarriers mbarriers_;
+  Wgmmas wgmmas_;
+  uint64_t named_barriers_[16] = {};
+  uint64_t number_ = 0, progress_ = 0, progress_then_ = 0;
   std::vector<std::byte> saved_;  // static shared memory, while another block has its place
-  int alive_ = 0, votes_ = 0;
-  int lanes_in_ = 0;           // lanes in an instruction of their warp
-  bool carrying_out_ = false;  // one of those, outside of any lane
+  int alive_ = 0, votes_ = 0, voters_ = 0;
+  volatile bool can_leave_ = false;  // the lane that runs, in the middle of what it does
+  int lanes_in_ = 0;                 // lanes in an instruction of their warp
+  bool carrying_out_ = false;        // one of those, outside of any lane
   Image image_;
   Watchdog watchdog_;
   uintptr_t stuck_at_ = 0;  // where a lane lost its turn
+  LaneFault fault_;
   Switch switch_;
   std::function<std::string()> explain_;
   std::exception_ptr error_;
@@ -332,9 +586,17 @@ class Block {
 YOTTA_INLINE void stop_lane(std::function<std::string()> explain) {
   this_lane->block->stop(std::move(explain));
 }
+YOTTA_INLINE Where barrier_of(int lane) {
+  const Lane& other = this_lane->block->lane(lane);
+  return other.state == LaneState::at_barrier ? other.barrier : Where();
+}
 YOTTA_INLINE void pause_lane() {
   const UncheckedScope unchecked;
   this_lane->block->pause();
+}
+YOTTA_INLINE void give_up_lane(const void* at) {
+  const UncheckedScope unchecked;
+  this_lane->block->give_up(reinterpret_cast<uintptr_t>(at) - 1);
 }
 #endif
 
@@ -418,6 +680,7 @@ class ResidentBlocks {
   void run() {
     static constexpr CpuTicks::Tick tick = Block::tick;
     const CpuTicks ticks(&tick);
+    const LaneFaults faults(Block::leave_for_fault);
     const uint64_t places = std::min(fit_, blocks_of(task_));
     const bool guarded = places * static_cast<uint64_t>(needs_.threads) <= most_guarded;
     for (uint64_t i = 0; i < places; ++i) {
@@ -475,6 +738,8 @@ class ResidentBlocks {
     if (!waits_.empty() && waits_.size() == blocks_.size()) return grid_meets();
     idle_ = progress() == before ? idle_ + 1 : 0;
     if (idle_ > most_idle) fail_for_deadlock();
+    if (idle_ > 0) return;
+    for (const auto& block : blocks_) block->others_progress();
   }
 
   // Its place goes to the next block that waits for one.
@@ -516,7 +781,8 @@ class ResidentBlocks {
         "{}: deadlock between blocks: block {}, thread {}: {}, and no thread of any block comes "
         "further. {}. Every block that others wait for must be there and set its flag; a grid "
         "meets only if no block has returned",
-        at(lane.where), text(lane.block_index), text(lane.thread),
+        lane.where.line() > 0 ? at(lane.where) : "a cuda::atomic", text(lane.block_index),
+        text(lane.thread),
         lane.state == LaneState::ready ? "waits for something in memory" : doing(lane), others);
   }
 
@@ -545,6 +811,7 @@ inline void run_blocks(const Task& task) {
     uint64_t number = blocks;
     try {
       const CpuTicks ticks(&tick);
+      const LaneFaults faults(Block::leave_for_fault);
       BorrowedStacks stacks;
       Block block(task, *stacks, launch);
       while ((number = next++) < failed) block.run(number);
@@ -636,8 +903,18 @@ inline StreamOperation operation_of(const Task& task) {
   return operation;
 }
 
+inline void check_options(const EmulatorOptions& options, Where where) {
+  check_option(where, "EmulatorOptions::threads", options, &EmulatorOptions::threads, zero_or_more);
+  check_option(where, "EmulatorOptions::patience", options, &EmulatorOptions::patience,
+               above_zero_or_endless);
+  check_number(where, "EmulatorOptions::chip.count", options.chip.count, one_or_more,
+               "; an H100 has 132 multiprocessors");
+}
+
 YOTTA_INLINE void launch_on(cudaStream_t stream, const Task& task) {
+  check_options(emulator_options(), task.where);
   StreamQueue& streams = StreamQueue::instance();
+  ++streams.launches;
   if (stream == nullptr && !streams.in_use()) return run_kernel(task);
   check_sizes(task);
   streams.seed(task.seed);

@@ -4,6 +4,7 @@
 #include "yotta/device/emulator/stream_queue.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -218,7 +219,19 @@ YOTTA_INLINE cudaError_t StreamQueue::record(cudaEvent_t event, cudaStream_t str
   if (stream == nullptr && default_stream_is_captured()) return cudaErrorStreamCaptureImplicit;
   if (stream == nullptr) meet_blocking_streams();
   const CUstream_st& recorded = of(stream);
-  *event = {recorded.clock, recorded.after, recorded.capture, recorded.nodes, epoch_};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  *event = {recorded.clock, recorded.after, recorded.capture,
+            recorded.nodes, epoch_,         std::chrono::nanoseconds(now).count()};
+  return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::elapsed(float* milliseconds, cudaEvent_t begin,
+                                              cudaEvent_t end) {
+  const LockedWork lock(mutex_);
+  if (milliseconds == nullptr) return cudaErrorInvalidValue;
+  for (const cudaEvent_t each : {begin, end})
+    if (!events_.living(each) || each->recorded == 0) return cudaErrorInvalidResourceHandle;
+  *milliseconds = static_cast<float>(end->recorded - begin->recorded) * 1e-6f;
   return cudaSuccess;
 }
 

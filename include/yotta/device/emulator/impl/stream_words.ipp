@@ -5,12 +5,24 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "yotta/device/emulator/stream_queue.hpp"
 
 namespace yotta {
+
+// The thread's, and what a query adds to it.
+inline cudaError_t& last_error() {
+  thread_local cudaError_t last = cudaSuccess;
+  return last;
+}
+inline cudaError_t queried(cudaError_t code) {
+  if (code == cudaErrorNotReady && StreamQueue::instance().keeps_not_ready) last_error() = code;
+  return code;
+}
 
 // Rows of bytes that are moved.
 struct RowCopy {
@@ -92,7 +104,7 @@ inline cudaError_t submit_copy(const char* word, RowCopy copy, cudaMemcpyKind ki
   operation.pointers = {copy.to_device || !to_pageable ? copy.to : nullptr,
                         copy.from_device || !from_pageable ? copy.from : nullptr};
   const bool captured = streams.captures(stream);
-  if (from_pageable && !captured) {
+  if (from_pageable && !captured && !streams.reads_pageable) {
     operation.run = [staged = copy.stage(), copy](StreamOperation&) { copy.run(); };
   } else {
     operation.run = [copy](StreamOperation&) { copy.run(); };
@@ -138,9 +150,15 @@ YOTTA_INLINE cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return streams.in_use() ? streams.synchronise(stream) : cudaSuccess;
 }
 
+YOTTA_INLINE cudaError_t cudaGetLastError() {
+  return std::exchange(yotta::last_error(), cudaSuccess);
+}
+
+YOTTA_INLINE cudaError_t cudaPeekAtLastError() { return yotta::last_error(); }
+
 YOTTA_INLINE cudaError_t cudaStreamQuery(cudaStream_t stream) {
   auto& streams = yotta::StreamQueue::instance();
-  return streams.in_use() ? streams.query(stream) : cudaSuccess;
+  return streams.in_use() ? yotta::queried(streams.query(stream)) : cudaSuccess;
 }
 
 YOTTA_INLINE cudaError_t cudaDeviceSynchronize() {
@@ -170,7 +188,7 @@ YOTTA_INLINE cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 YOTTA_INLINE cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return yotta::StreamQueue::instance().query(event);
+  return yotta::queried(yotta::StreamQueue::instance().query(event));
 }
 
 YOTTA_INLINE cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data,
@@ -253,21 +271,44 @@ YOTTA_INLINE cudaError_t cudaMalloc(void** memory, size_t bytes) {
 
 namespace yotta {
 
+// What cudaMallocManaged has given: pinned memory that is freed by cudaFree.
+class ManagedMemory {
+ public:
+  static ManagedMemory& instance() {
+    static auto* one = new ManagedMemory;  // never destroyed: arrays may outlive main()
+    return *one;
+  }
+  void add(void* memory) {
+    const std::lock_guard lock(mutex_);
+    all_.insert(memory);
+  }
+  // False if it is none.
+  bool forget(void* memory) {
+    const std::lock_guard lock(mutex_);
+    return all_.erase(memory) > 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<void*> all_;
+};
+
 // Of device and of pinned memory.
-inline cudaError_t free_when_idle(void* memory) {
+inline cudaError_t free_when_idle(void* memory, Where where) {
   auto& streams = StreamQueue::instance();
   if (const cudaError_t code = streams.host_work(); code != cudaSuccess) return code;
   const bool well = !streams.in_use() || streams.synchronise_quietly();
-  if (!DeviceMemory::instance().release(memory)) return cudaErrorInvalidValue;
+  if (!DeviceMemory::instance().release(memory, where)) return cudaErrorInvalidValue;
   return well ? cudaSuccess : cudaErrorLaunchFailure;
 }
 
 }  // namespace yotta
 
-YOTTA_INLINE cudaError_t cudaFree(void* memory) {
+YOTTA_INLINE cudaError_t cudaFree(void* memory, yotta::Where where) {
   if (memory == nullptr) return cudaSuccess;
+  if (yotta::ManagedMemory::instance().forget(memory)) return cudaFreeHost(memory, where);
   if (yotta::DeviceMemory::instance().is_pinned(memory)) return cudaErrorInvalidValue;
-  return yotta::free_when_idle(memory);
+  return yotta::free_when_idle(memory, where);
 }
 
 YOTTA_INLINE cudaError_t cudaMallocHost(void** memory, size_t bytes) {
@@ -280,12 +321,18 @@ YOTTA_INLINE cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   return cudaSuccess;
 }
 
-YOTTA_INLINE cudaError_t cudaFreeHost(void* memory) {
+YOTTA_INLINE cudaError_t cudaFreeHost(void* memory, yotta::Where where) {
   if (memory == nullptr) return cudaSuccess;
   if (!yotta::DeviceMemory::instance().is_pinned(memory)) return cudaErrorInvalidValue;
-  const cudaError_t code = yotta::free_when_idle(memory);
+  const cudaError_t code = yotta::free_when_idle(memory, where);
   if (code != cudaErrorInvalidValue && code != cudaErrorNotPermitted)
     yotta::StreamQueue::instance().pinned_changes(-1);
+  return code;
+}
+
+YOTTA_INLINE cudaError_t cudaMallocManaged(void** memory, size_t bytes, unsigned) {
+  const cudaError_t code = cudaMallocHost(memory, bytes);
+  if (code == cudaSuccess) yotta::ManagedMemory::instance().add(*memory);
   return code;
 }
 
@@ -305,13 +352,13 @@ YOTTA_INLINE cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream
 YOTTA_INLINE cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream, yotta::Where where) {
   auto& streams = yotta::StreamQueue::instance();
   auto& all = yotta::DeviceMemory::instance();
-  if (memory == nullptr || !streams.in_use()) return cudaFree(memory);
+  if (memory == nullptr || !streams.in_use()) return cudaFree(memory, where);
   if (streams.captures(stream)) return cudaErrorNotSupported;
   const size_t bytes = all.bytes_of(memory);
   if (!all.mark_freed(memory)) return cudaErrorInvalidValue;
   yotta::StreamOperation operation{.word = "cudaFreeAsync", .where = where};
   operation.run = [=](yotta::StreamOperation&) { std::memset(memory, 0xff, bytes); };
-  operation.forgotten = [=] { yotta::DeviceMemory::instance().release(memory); };
+  operation.forgotten = [=] { yotta::DeviceMemory::instance().release(memory, where); };
   operation.footprint.add({reinterpret_cast<uintptr_t>(memory), bytes, yotta::MemoryUse::free});
   return streams.submit(stream, std::move(operation));
 }

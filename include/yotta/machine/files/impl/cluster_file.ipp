@@ -133,6 +133,7 @@ YOTTA_INLINE Cluster parse_cluster(std::string_view text, const std::string& nam
   made.chip.link = 1 / made.levels[0].beta;
   made.chip.links = 1;
   made.chip.domain = made.levels[0].chips;
+  if (made.levels.size() > 1) made.chip.card = 1 / made.levels[1].beta;
   made.gamma = machine.number_or("gamma", 0);
   if (!machine.has("torus")) return made;
   int64_t chips = 1;

@@ -56,12 +56,17 @@ inline void add_llama_layer(std::vector<HuggingFaceTensor>& to, const std::strin
 }  // namespace detail
 
 YOTTA_INLINE void expect_hugging_face(const TransformerConfig& config, Where where) {
+  if (config.has_latent())
+    fail(where,
+         "latent attention cannot be kept in files: they have Llama's form, with q, k and v");
   const MixtureConfig& m = config.mixture;
   if (m.experts == 0) return;
   const char* const what = config.dialect != Dialect::llama  ? "GPT-2's dialect"
                            : m.score != RouterScore::softmax ? "a sigmoid router"
                            : m.bias_rate > 0                 ? "a bias that chooses"
                            : m.shared > 0                    ? "a shared expert"
+                           : m.dense_layers > 0              ? "first blocks without experts"
+                           : m.groups > 1                    ? "groups of experts"
                            : m.top_k == 1 ? "1 expert per token, weighed by its score"
                                           : nullptr;
   if (what != nullptr)
@@ -236,6 +241,15 @@ inline void make_mixtral(nlohmann::json& entries, const MixtureConfig& m) {
   entries.erase("mlp_bias");
 }
 
+// What the mask does to every text: documents are the run's.
+inline nlohmann::json mask_entries(const MaskOptions& mask) {
+  nlohmann::json entries = nlohmann::json::object();
+  if (mask.window > 0) entries["window"] = mask.window;
+  if (mask.prefix > 0) entries["prefix"] = mask.prefix;
+  if (mask.alibi) entries["alibi"] = true;
+  return entries;
+}
+
 // All entries but the type of the weights and the special tokens.
 inline nlohmann::json model_entries(const TransformerConfig& config) {
   nlohmann::json entries =
@@ -244,6 +258,8 @@ inline nlohmann::json model_entries(const TransformerConfig& config) {
   entries["vocab_size"] = config.vocabulary;
   entries["tie_word_embeddings"] = config.tied;
   entries["initializer_range"] = config.deviation;
+  if (const nlohmann::json mask = mask_entries(config.mask); !mask.empty())
+    entries["yotta_mask"] = mask;
   return entries;
 }
 
@@ -254,6 +270,8 @@ inline nlohmann::json changed_entries(const std::string& came_in, const nlohmann
   nlohmann::json entries = parse_json(came_in);
   for (const auto& [key, value] : now.items())
     if (!before.contains(key) || before.at(key) != value) entries[key] = value;
+  for (const auto& [key, value] : before.items())
+    if (!now.contains(key)) entries.erase(key);
   return entries;
 }
 }  // namespace detail
@@ -301,8 +319,8 @@ class ConfigEntries {
 
   double number(const char* key, const NumberRange& range) const {
     if (!at(key).is_number() || !range.holds(at(key).get<double>()))
-      fail(where_, "{}: {} is {}, expected a number from {} to {}", source_, key,
-           json_excerpt(at(key)), range.least, range.most);
+      fail(where_, "{}: {} is {}, expected {}", source_, key, json_excerpt(at(key)),
+           describe(range));
     return at(key).get<double>();
   }
   double number(const char* key, const NumberRange& range, double absent) const {
@@ -418,6 +436,13 @@ inline TransformerConfig read_llama(const ConfigEntries& entries, double usual_t
   return config;
 }
 
+inline MaskOptions read_mask(const ConfigEntries& entries) {
+  const ConfigEntries mask = entries.object("yotta_mask");
+  return {.window = mask.size("window", 0),
+          .prefix = mask.size("prefix", 0),
+          .alibi = mask.flag("alibi", false)};
+}
+
 inline TransformerConfig read_mixtral(const ConfigEntries& entries) {
   TransformerConfig config = read_llama(entries, 1e6);
   config.norm_epsilon = entries.number("rms_norm_eps", norm_epsilon_range, 1e-5);
@@ -455,6 +480,8 @@ YOTTA_INLINE TransformerConfig parse_hugging_face_config(const std::string& text
   TransformerConfig config = type == "gpt2"    ? detail::read_gpt2(entries)
                              : type == "llama" ? detail::read_llama(entries)
                                                : detail::read_mixtral(entries);
+  config.mask = detail::read_mask(entries);
+  if (config.mask != MaskOptions{}) config.attention = AttentionKind::flex;
   config.deviation = entries.number("initializer_range", deviation_range, 0.02);
   const std::string dtype = entries.word("dtype", "float32");
   const std::string stored = entries.word("torch_dtype", dtype.c_str());

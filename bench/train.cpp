@@ -1,0 +1,275 @@
+// A training step against PyTorch's, eager and compiled, in turn in one run.
+//
+// Both begin with the same weights, which travel in a file, and see the same batches; the losses of
+// the first steps are compared before anything is timed. A pair is one step here, and one there:
+// forward, loss, backward, AdamW. `ratio` is PyTorch's time over ours, the median over the pairs,
+// with the smallest and the largest. Eager is torch.optim.AdamW(fused=True) and
+// scaled_dot_product_attention; compiled has torch.compile around the loss. In bf16 PyTorch runs
+// under autocast.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "../course/options/console.hpp"
+#include "bench.hpp"
+#include "torch_peer.hpp"
+#include "yotta/core/context.hpp"
+#include "yotta/model/files/safetensors.hpp"
+#include "yotta/nn/adamw.hpp"
+#include "yotta/nn/loss.hpp"
+#include "yotta/nn/transformer.hpp"
+
+namespace {
+
+using namespace yotta;
+using bench::Json;
+using bench::median;
+
+struct Options {
+  std::vector<std::string> sizes = {"6x384"};
+  std::string json, dtype = "f32";
+  int threads = 2, pairs = 10;
+  bool quick = false;
+};
+
+struct Size {
+  const char* name;
+  TransformerConfig config;
+  int64_t batch;
+};
+const std::vector<Size>& all_sizes() {
+  static const std::vector<Size> sizes = {
+      {"6x384", gpt2_config(6, 384, 6, 256, 256), 8},
+      {"gpt2-small", gpt2_124m(), 4},
+      {"4x256", gpt2_config(4, 256, 4, 256, 256), 4},
+      {"llama-8x512", llama_config(8, 512, 1408, 8, 4, 256, 256), 4},
+      {"tiny", gpt2_config(2, 32, 2, 16, 64), 2},
+      {"llama-tiny", llama_config(2, 32, 64, 4, 2, 16, 64), 2}};
+  return sizes;
+}
+const Size& size_named(const std::string& name) {
+  for (const Size& each : all_sizes())
+    if (each.name == name) return each;
+  fail(Where::current(), "there is no size '{}'", name);
+}
+
+constexpr const char* script = R"(
+import json, time, torch, torch.nn.functional as F
+state = {}
+def tensors(path):
+    with open(path, 'rb') as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
+        data = file.read()
+    return {name: torch.frombuffer(bytearray(data[it['data_offsets'][0]:it['data_offsets'][1]]),
+                                   dtype=torch.float32).reshape(it['shape']).requires_grad_()
+            for name, it in head.items() if name != '__metadata__'}
+def norm(p, x, name):
+    w, b = p[name + '.weight'], p.get(name + '.bias')
+    return F.rms_norm(x, w.shape, w, 1e-5) if b is None else F.layer_norm(x, w.shape, w, b, 1e-5)
+def linear(p, x, name): return F.linear(x, p[name + '.weight'], p.get(name + '.bias'))
+def rope(x):
+    d, T = x.shape[-1], x.shape[-2]
+    angle = torch.arange(T)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+    c, s = angle.cos(), angle.sin()
+    a, b = x[..., :d // 2], x[..., d // 2:]
+    return torch.cat((a * c - b * s, b * c + a * s), -1).to(x.dtype)
+def loss_of(p, layers, d, ids, targets):
+    x = F.embedding(ids, p['embedding.token.weight'])
+    llama = 'head.weight' in p
+    if not llama: x = x + p['embedding.position.weight'][:ids.shape[1]]
+    for i in range(layers):
+        at = f'layers.{i}.attention.'
+        h = norm(p, x, f'layers.{i}.norm1')
+        q, k, v = (linear(p, h, at + e).unflatten(2, (-1, d)).transpose(1, 2) for e in 'qkv')
+        if llama: q, k = rope(q), rope(k)
+        o = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                           enable_gqa=q.shape[1] != k.shape[1])
+        x = x + linear(p, o.transpose(1, 2).flatten(2), at + 'o')
+        h, at = norm(p, x, f'layers.{i}.norm2'), f'layers.{i}.mlp.'
+        if llama: h = F.silu(linear(p, h, at + 'gate')) * linear(p, h, at + 'up')
+        else: h = F.gelu(linear(p, h, at + 'up'), approximate='tanh')
+        x = x + linear(p, h, at + 'down')
+    table = p['head.weight'] if llama else p['embedding.token.weight']
+    return F.cross_entropy(F.linear(norm(p, x, 'norm'), table).flatten(0, 1).float(),
+                           targets.flatten())
+def load(path, layers, d, batch, context, vocabulary, threads, dtype):
+    torch.set_num_threads(threads)
+    p = tensors(path)
+    groups = [{'params': [w for w in p.values() if w.ndim == n], 'weight_decay': decay}
+              for n, decay in ((2, 0.1), (1, 0.0))]
+    state.update(p=p, layers=layers, d=d, size=(batch, context + 1), vocabulary=vocabulary,
+                 dtype=dtype, compiled=torch.compile(loss_of),
+                 optimizer=torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8,
+                                             fused=True))
+    return 0
+def step(function, number):
+    rows, columns = state['size']
+    text = (torch.arange(rows * columns) * 7919 + number * 104729) % state['vocabulary']
+    text = text.reshape(rows, columns)
+    ids, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    start = time.perf_counter()
+    state['optimizer'].zero_grad()
+    with torch.autocast('cpu', torch.bfloat16, enabled=state['dtype'] == 'bf16'):
+        loss = function(state['p'], state['layers'], state['d'], ids, targets)
+    loss.backward()
+    state['optimizer'].step()
+    state['loss'] = loss.item()
+    return time.perf_counter() - start
+def measure(words):
+    what, *rest = words.split('\t')
+    if what == 'load': return load(rest[0], *(int(n) for n in rest[1:7]), rest[7])
+    if what == 'loss': return state['loss']
+    return step(loss_of if what == 'eager' else state['compiled'], int(rest[0]))
+)";
+
+// Ids (B, T) and the tokens after them, of step `number`: the script's formula.
+struct Batch {
+  Tensor ids, targets;
+};
+Batch batch_of(const Size& size, int64_t number) {
+  const int64_t T = size.config.context, V = size.config.vocabulary;
+  std::vector<int32_t> ids, targets;
+  for (int64_t b = 0; b < size.batch; ++b)
+    for (int64_t t = 0; t <= T; ++t) {
+      const int64_t id = ((b * (T + 1) + t) * 7919 + number * 104729) % V;
+      if (t < T) ids.push_back(static_cast<int32_t>(id));
+      if (t > 0) targets.push_back(static_cast<int32_t>(id));
+    }
+  const Shape shape{size.batch, T};
+  return {Tensor::from<int32_t>(ids, shape), Tensor::from<int32_t>(targets, shape)};
+}
+
+// Our side: the loop of lesson 12.
+class Ours {
+ public:
+  explicit Ours(const Size& size) : size_(size), model_(size.config) {}
+
+  void save(const std::string& path) const {
+    std::vector<NamedTensor> weights;
+    for (const ParameterPtr& each : parameters(model_.stack()))
+      weights.push_back({each->name, each->wide()});
+    save_safetensors(path, weights);
+  }
+  // Seconds of step `number`.
+  double step(int64_t number) {
+    const Batch batch = batch_of(size_, number);
+    const double start = seconds_now();
+    zero_gradients(model_.stack());
+    Saved saved;
+    Tensor dlogits;
+    const double scale = 1.0 / static_cast<double>(batch.ids.numel());
+    loss_ = loss_of(forward(model_.stack(), batch.ids, saved), batch.targets, scale, &dlogits);
+    backward(model_.stack(), dlogits, saved);
+    optimizer_.step(1e-3);
+    return seconds_now() - start;
+  }
+  double loss() const { return loss_; }
+
+ private:
+  const Size& size_;
+  Transformer model_;
+  AdamW optimizer_{parameters(model_.stack())};
+  double loss_ = 0;
+};
+
+// PyTorch with the same weights.
+void load(bench::TorchPeer& torch, const Size& size, const Options& options, const Ours& ours) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() /
+                                     fmt::format("yotta_bench_train_{}.safetensors", getpid());
+  ours.save(file.string());
+  const TransformerConfig& c = size.config;
+  torch.seconds(fmt::format("load\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", file.string(), c.layers,
+                            c.head_size(), size.batch, c.context, c.vocabulary, options.threads,
+                            options.dtype));
+  std::filesystem::remove(file);
+}
+
+// The largest relative difference of the losses of three steps. Errors: it is too large.
+double compare_losses(bench::TorchPeer& torch, Ours& ours, const Options& options) {
+  double largest = 0;
+  for (int64_t number = 0; number < 3; ++number) {
+    ours.step(number);
+    torch.seconds(fmt::format("eager\t{}", number));
+    const double theirs = torch.seconds("loss");
+    const double difference = std::abs(ours.loss() - theirs) / theirs;
+    if (!(difference <= (options.dtype == "f32" ? 1e-4 : 2e-2)))
+      fail(Where::current(), "the loss of step {} is {} here, and {} in PyTorch", number,
+           ours.loss(), theirs);
+    largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
+std::string ratio_text(std::vector<double> ratios) {
+  if (ratios.empty()) return "-";
+  std::sort(ratios.begin(), ratios.end());
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", median(ratios), ratios.front(), ratios.back());
+}
+
+Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) {
+  Ours ours(size);
+  double difference = 0;
+  if (torch.found()) {
+    load(torch, size, options, ours);
+    difference = compare_losses(torch, ours, options);
+    torch.seconds("compiled\t3");  // compiles
+  }
+  ours.step(3);
+  std::vector<double> seconds, eager, compiled;
+  for (int64_t number = 4; number < 4 + options.pairs; ++number) {
+    seconds.push_back(ours.step(number));
+    if (!torch.found()) continue;
+    eager.push_back(torch.seconds(fmt::format("eager\t{}", number)) / seconds.back());
+    compiled.push_back(torch.seconds(fmt::format("compiled\t{}", number)) / seconds.back());
+  }
+  const auto tokens = static_cast<double>(size.batch * size.config.context);
+  context().ledger.reset();
+  ours.step(0);
+  const double flops_per_second = context().ledger.total_flops() / median(seconds);
+  return {{"size", size.name},
+          {"tokens_per_second", tokens / median(seconds)},
+          {"of_matmul", flops_per_second / 1e9 / measure_matmul_gflops(options.threads)},
+          {"loss_difference", difference},
+          {"eager", eager},
+          {"compiled", compiled}};
+}
+
+int run(const Options& options) {
+  context().threads = options.threads;
+  bench::TorchPeer torch(script);
+  fmt::print("{}; {}, {} threads\n", torch.about(), options.dtype, options.threads);
+  console::Table table({"size", "tokens/s", "of matmul", "eager / ours", "compiled / ours"});
+  Json report = {{"benchmark", "train"}, {"torch", torch.about()}, {"rows", Json::array()}};
+  for (const std::string& name : options.sizes) {
+    Size size = size_named(name);
+    size.config.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
+    const Json row = measure(size, options, torch);
+    report["rows"].push_back(row);
+    table.row({name, fmt::format("{:.0f}", row["tokens_per_second"].get<double>()),
+               fmt::format("{:.2f}", row["of_matmul"].get<double>()), ratio_text(row["eager"]),
+               ratio_text(row["compiled"])});
+  }
+  fmt::print("{}", table.text());
+  return options.json.empty() ? 0 : bench::write_json(options.json, report);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"A training step beside PyTorch's, eager and compiled"};
+  Options options;
+  std::vector<std::string> names;
+  for (const Size& each : all_sizes()) names.emplace_back(each.name);
+  app.add_option("--size", options.sizes, "models to measure")->check(CLI::IsMember(names));
+  app.add_option("--dtype", options.dtype, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--threads", options.threads, "of each side")->check(CLI::Range(1, 1024));
+  app.add_option("--pairs", options.pairs, "steps of each side")->check(CLI::Range(1, 1000));
+  app.add_option("--json", options.json, "also write the rows to this file");
+  app.add_flag("--quick", options.quick, "tiny models and two pairs");
+  return bench::run_benchmark(app, argc, argv, [&] {
+    if (options.quick) options.sizes = {"tiny", "llama-tiny"}, options.pairs = 2;
+    return run(options);
+  });
+}

@@ -1,0 +1,148 @@
+// The bodies of device/cp_async_bulk_tensor.hpp.
+#pragma once
+
+#include "yotta/device/cp_async_bulk_tensor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "yotta/device/impl/cp_async_bulk.ipp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+// The box of a tensor that one copy moves.
+class TensorBox {
+ public:
+  TensorBox(const CUtensorMap* map, const int32_t* at, int dims, Where where) : where_(where) {
+    running_lane("cp_async_bulk_tensor()", where);
+    if (reinterpret_cast<uintptr_t>(map) % 64 != 0)
+      refuse(where, "cp_async_bulk_tensor(): the address of a tensor map must be a multiple of 64");
+    std::memcpy(&map_, map, sizeof map_);
+    if (map_.mark != EncodedTensorMap::right_mark)
+      refuse(
+          where,
+          "cp_async_bulk_tensor(): this is no tensor map. Encode it on the host with tensor_map() "
+          "and pass it as a parameter: const __grid_constant__ CUtensorMap");
+    if (map_.rank != dims)
+      refuse(where, fmt::format("cp_async_bulk_tensor(): {} coordinates for a tensor map of {} "
+                                "dimensions",
+                                dims, map_.rank));
+    std::copy_n(at, dims, at_.begin());
+    bytes_ = bytes_of(static_cast<CUtensorMapDataType>(map_.type));
+    for (int i = 0; i < dims; ++i) {
+      const uint32_t step = i == 0 ? 1 : map_.element_stride[i];
+      count_[static_cast<size_t>(i)] = (map_.box[i] + step - 1) / step;
+    }
+  }
+
+  // The pieces of a copy between global memory and a tile in shared memory.
+  std::vector<CopyPiece> pieces(std::byte* tile, bool load) const {
+    check_tile(tile);
+    std::vector<CopyPiece> all;
+    std::array<uint32_t, 5> index = {};
+    uint32_t offset = 0;
+    do {
+      add_row(tile, offset, index, load, all);
+      offset += count_[0] * bytes_;
+    } while (advance(index));
+    return all;
+  }
+  // Its span, in bytes.
+  int swizzle() const {
+    return static_cast<int>(swizzle_of(static_cast<CUtensorMapSwizzle>(map_.swizzle)));
+  }
+
+ private:
+  void check_tile(const std::byte* tile) const {
+    if (reinterpret_cast<uintptr_t>(tile) % 128 != 0)
+      refuse(where_,
+             "cp_async_bulk_tensor(): the address in shared memory must be a multiple of 128: "
+             "__align__(128), or 1024 with a swizzle");
+  }
+  // The next row of the box, as an odometer.
+  bool advance(std::array<uint32_t, 5>& index) const {
+    for (size_t i = 1; i < map_.rank; ++i) {
+      if (++index[i] < count_[i]) return true;
+      index[i] = 0;
+    }
+    return false;
+  }
+  // A row begins at `offset` of the tile. Chunks of 16 bytes may change places.
+  void add_row(std::byte* tile, uint32_t offset, const std::array<uint32_t, 5>& index, bool load,
+               std::vector<CopyPiece>& all) const {
+    const auto swizzle = swizzle_of(static_cast<CUtensorMapSwizzle>(map_.swizzle));
+    const auto begin = reinterpret_cast<uintptr_t>(tile);
+    std::byte* const row = row_of(index);
+    const uint32_t per_chunk = 16 / bytes_;
+    for (uint32_t first = 0; first < count_[0]; first += per_chunk) {
+      const auto linear = static_cast<uint32_t>((begin & 1023) + offset + first * bytes_);
+      std::byte* const chunk = tile + swizzled_byte(linear, swizzle) - (begin & 1023);
+      for (uint32_t i = 0; i < per_chunk; ++i) {
+        const int64_t column = int64_t{at_[0]} + first + i;
+        const bool inside = row != nullptr && column >= 0 && column <= map_.last[0];
+        add_element(chunk + i * bytes_, inside ? row + column * bytes_ : nullptr, load, all);
+      }
+    }
+  }
+  // The address of column 0; null for a row outside of the tensor.
+  std::byte* row_of(const std::array<uint32_t, 5>& index) const {
+    std::byte* row = map_.data;
+    for (size_t i = 1; i < map_.rank; ++i) {
+      const int64_t place = at_[i] + int64_t{index[i]} * map_.element_stride[i];
+      if (place < 0 || place > map_.last[i]) return nullptr;
+      row += place * static_cast<int64_t>(map_.stride[i - 1]);
+    }
+    return row;
+  }
+  // One more element, joined to the piece before it where it follows that.
+  void add_element(std::byte* in_tile, std::byte* in_tensor, bool load,
+                   std::vector<CopyPiece>& all) const {
+    if (!load && in_tensor == nullptr) return;
+    std::byte* const to = load ? in_tile : in_tensor;
+    const std::byte* const from = load ? in_tensor : in_tile;
+    if (!all.empty()) {
+      CopyPiece& last = all.back();
+      const bool same_kind = (last.from == nullptr) == (from == nullptr);
+      if (same_kind && last.to + last.bytes == to &&
+          (from == nullptr || last.from + last.bytes == from)) {
+        last.bytes += bytes_;
+        return;
+      }
+    }
+    all.push_back({to, from, bytes_});
+  }
+
+  EncodedTensorMap map_ = {};
+  std::array<int32_t, 5> at_ = {};
+  std::array<uint32_t, 5> count_ = {1, 1, 1, 1, 1};  // elements of the box
+  uint32_t bytes_ = 1;                               // of an element
+  Where where_;
+};
+
+YOTTA_INLINE void start_tensor_load(void* to, const CUtensorMap* map, const int32_t* at, int dims,
+                                    uint64_t* barrier, Where where) {
+  const UncheckedScope unchecked;
+  const TensorBox box(map, at, dims, where);
+  BulkCopy copy{.barrier = barrier, .where = where};
+  copy.pieces = box.pieces(static_cast<std::byte*>(to), true);
+  copy.swizzle = box.swizzle();
+  start_load("cp_async_bulk_tensor()", std::move(copy));
+}
+
+YOTTA_INLINE void start_tensor_store(const CUtensorMap* map, const int32_t* at, int dims,
+                                     const void* from, Where where) {
+  const UncheckedScope unchecked;
+  const TensorBox box(map, at, dims, where);
+  BulkCopy copy{.where = where};
+  copy.pieces = box.pieces(static_cast<std::byte*>(const_cast<void*>(from)), false);
+  start_store("cp_async_bulk_tensor()", std::move(copy));
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

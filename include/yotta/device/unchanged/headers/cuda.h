@@ -1,0 +1,1 @@
+#error "not in Yotta's emulator: the driver API. Use the runtime API, cuda_runtime.h"

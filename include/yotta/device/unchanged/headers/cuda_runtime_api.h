@@ -1,0 +1,3 @@
+// CUDA's header of this name, for programs that run in the emulator.
+#pragma once
+#include <cuda_runtime.h>

@@ -1,0 +1,100 @@
+// The bodies of device/unchanged/launch_syntax.hpp.
+#pragma once
+
+#include "yotta/device/unchanged/launch_syntax.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "yotta/device/emulator/debug_info.hpp"
+#include "yotta/device/emulator/lanes.hpp"
+
+namespace yotta {
+inline namespace YOTTA_DEVICE_BUILD {
+namespace emulator {
+
+struct KernelQuestion {
+  bool asked = false;
+  const void* answer = nullptr;
+  static KernelQuestion& current() {
+    static thread_local KernelQuestion one;
+    return one;
+  }
+};
+
+__attribute__((noinline)) YOTTA_INLINE YOTTA_UNSEEN bool kernel_is_asked() {
+  if (this_lane != nullptr) return false;
+  KernelQuestion& question = KernelQuestion::current();
+  question.asked = false;
+  question.answer = __builtin_return_address(0);
+  return true;
+}
+
+// How much each kernel may have, by its address.
+struct AllowedShared {
+  std::mutex mutex;
+  std::map<const void*, size_t> bytes;
+  static AllowedShared& instance() {
+    static auto* one = new AllowedShared;
+    return *one;
+  }
+};
+
+YOTTA_INLINE void allow_dynamic_shared(const void* kernel, size_t bytes) {
+  AllowedShared& allowed = AllowedShared::instance();
+  const std::lock_guard lock(allowed.mutex);
+  allowed.bytes[kernel] = bytes;
+}
+
+inline bool is_allowed(const void* kernel, size_t bytes) {
+  AllowedShared& allowed = AllowedShared::instance();
+  const std::lock_guard lock(allowed.mutex);
+  return allowed.bytes[kernel] >= bytes;
+}
+
+YOTTA_INLINE void check_dynamic_shared(const void* kernel, const LaunchShape& shape) {
+  if (shape.shared_bytes == 0) return;
+  const size_t of_arrays = needs_of(kernel, dim3(1), 0).shared;
+  if (of_arrays + shape.shared_bytes <= 48 * 1024 || is_allowed(kernel, shape.shared_bytes)) return;
+  fail_as<KernelError>(
+      shape.where,
+      "{} bytes of dynamic shared memory and {} of __shared__ arrays are more than the 48 KiB that "
+      "every kernel may have: call cudaFuncSetAttribute(kernel, "
+      "cudaFuncAttributeMaxDynamicSharedMemorySize, {}) first",
+      shape.shared_bytes, of_arrays, shape.shared_bytes);
+}
+
+// The beginning of the kernel that the call leads to.
+inline const void* kernel_of(const AnyCall& call) {
+  KernelQuestion& question = KernelQuestion::current();
+  question = {true, nullptr};
+  call.run(call.self);
+  const Image image = image_of(question.answer);
+  return SharedArrays::of(image).kernel_at(image, question.answer);
+}
+
+YOTTA_INLINE void launch_any(const LaunchShape& shape, const AnyCall& call) {
+  if (this_lane != nullptr)
+    fail_as<KernelError>(shape.where,
+                         "a kernel launches a kernel: the emulator has no dynamic parallelism. "
+                         "Launch it from the host");
+  const void* const kernel = kernel_of(call);
+  check_dynamic_shared(kernel, shape);
+  const EmulatorOptions& options = emulator_options();
+  launch_on(shape.stream, {.grid = shape.grid,
+                           .size = shape.block,
+                           .shared_bytes = shape.shared_bytes,
+                           .seed = options.seed,
+                           .kernel = kernel,
+                           .call = call.run,
+                           .arguments = call.self,
+                           .argument_bytes = call.bytes,
+                           .keep = call.keep,
+                           .patience = options.patience,
+                           .blocks_at_once = options.blocks_at_once,
+                           .where = shape.where});
+}
+
+}  // namespace emulator
+}  // namespace YOTTA_DEVICE_BUILD
+}  // namespace yotta

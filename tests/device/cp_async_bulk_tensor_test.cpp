@@ -1,0 +1,194 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
+#include "yotta/device/cp_async_bulk_tensor.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/hopper_here.hpp"
+#include "support/kernel_error.hpp"
+#include "yotta/device/device_memory.hpp"
+
+using namespace yotta;
+
+namespace {
+
+constexpr int most = 2048;  // words of a tile
+
+// Loads a box and copies the tile to `seen` as it lies; what was in the tile before is 7.
+template <int dims>
+__global__ void loads_box(const __grid_constant__ CUtensorMap map, const int* at, int words,
+                          uint32_t* seen) {
+  __shared__ __align__(1024) uint32_t tile[most];
+  __shared__ uint64_t full;
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += 32) tile[i] = 7;
+  if (threadIdx.x == 0) mbarrier_init(&full, 1);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int32_t from[dims];
+    for (int i = 0; i < dims; ++i) from[i] = at[i];
+    prefetch_tensormap(&map);
+    mbarrier_arrive_expect_tx(&full, static_cast<uint32_t>(4 * words));
+    cp_async_bulk_tensor(tile, &map, from, &full);
+  }
+  while (!mbarrier_try_wait_parity(&full, 0)) continue;
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += 32) seen[i] = tile[i];
+}
+
+// Fills a tile with 1, 2, 3, ... as it lies, and stores it as a box.
+__global__ void stores_box(const __grid_constant__ CUtensorMap map, int column, int row,
+                           int words) {
+  __shared__ __align__(1024) uint32_t tile[most];
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += 32)
+    tile[i] = static_cast<uint32_t>(i) + 1;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    cp_async_bulk_tensor(&map, {column, row}, tile);
+    cp_async_bulk_commit_group();
+    cp_async_bulk_wait_group_read<0>();
+  }
+}
+
+std::vector<uint32_t> numbers(size_t count) {
+  std::vector<uint32_t> all(count);
+  std::iota(all.begin(), all.end(), 1000u);
+  return all;
+}
+
+// The box at (row, column) of a matrix of 32-bit numbers, as it must lie in a swizzled tile.
+struct Box {
+  int rows, columns, row, column;
+  Swizzle swizzle;
+};
+std::vector<uint32_t> expected_tile(const std::vector<uint32_t>& x, int rows, int columns,
+                                    Box box) {
+  std::vector<uint32_t> tile(static_cast<size_t>(box.rows * box.columns));
+  for (int i = 0; i < box.rows; ++i)
+    for (int j = 0; j < box.columns; ++j) {
+      const int r = box.row + i, c = box.column + j;
+      const bool inside = r >= 0 && r < rows && c >= 0 && c < columns;
+      const auto byte = static_cast<uint32_t>(4 * (i * box.columns + j));
+      tile[swizzled_byte(byte, box.swizzle) / 4] =
+          inside ? x[static_cast<size_t>(r * columns + c)] : 0;
+    }
+  return tile;
+}
+
+void check_load(int rows, int columns, Box box) {
+  CAPTURE(box.row);
+  CAPTURE(box.column);
+  CAPTURE(static_cast<int>(box.swizzle));
+  const std::vector<uint32_t> host = numbers(static_cast<size_t>(rows * columns));
+  const DeviceArray<uint32_t> x(host);
+  const DeviceArray<int> at(std::vector<int>{box.column, box.row});
+  const int words = box.rows * box.columns;
+  DeviceArray<uint32_t> seen(static_cast<size_t>(words));
+  const CUtensorMap map = tensor_map(
+      x.data(), {rows, columns},
+      {static_cast<uint32_t>(box.rows), static_cast<uint32_t>(box.columns)}, box.swizzle);
+  launch(loads_box<2>, 1, 32, 0, nullptr, map, at.data(), words, seen.data());
+  CHECK(seen.to_host() == expected_tile(host, rows, columns, box));
+}
+
+#if !defined(__CUDACC__)
+enum class Odd { map, dimensions, tile };
+template <Odd odd>
+__global__ void loads_oddly(const __grid_constant__ CUtensorMap map) {
+  __shared__ __align__(128) uint32_t tile[64];
+  __shared__ uint64_t full;
+  mbarrier_init(&full, 1);
+  fence_mbarrier_init();
+  mbarrier_arrive_expect_tx(&full, 128);
+  if (odd == Odd::dimensions)
+    cp_async_bulk_tensor(tile, &map, {0, 0, 0}, &full);
+  else
+    cp_async_bulk_tensor(tile + (odd == Odd::tile ? 4 : 0), &map, {0, 0}, &full);
+}
+#endif
+
+}  // namespace
+
+TEST_CASE("loads: boxes inside and at every edge, in each swizzle" *
+          doctest::skip(!hopper_is_here())) {
+  for (const auto& [swizzle, columns] :
+       {std::pair{Swizzle::none, 32}, {Swizzle::b128, 32}, {Swizzle::b64, 16}, {Swizzle::b32, 8}})
+    for (const auto& [row, column] :
+         {std::pair{0, 0}, {8, 4}, {-3, 0}, {0, -5}, {30, 50}, {-3, 61}, {100, 0}, {33, -31}})
+      check_load(40, 64, {16, columns, row, column, swizzle});
+}
+
+TEST_CASE("stores: what lies outside of the tensor is not written" *
+          doctest::skip(!hopper_is_here())) {
+  constexpr int rows = 20, columns = 24, box_rows = 8, box_columns = 16;
+  for (const auto& [row, column] : {std::pair{0, 0}, {4, 8}, {-2, -4}, {15, 20}}) {
+    DeviceArray<uint32_t> y(std::vector<uint32_t>(rows * columns, 0));
+    const CUtensorMap map =
+        tensor_map(y.data(), {rows, columns}, {box_rows, box_columns}, Swizzle::b64);
+    launch(stores_box, 1, 32, 0, nullptr, map, column, row, box_rows * box_columns);
+    const std::vector<uint32_t> got = y.to_host();
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) {
+        const int i = r - row, j = c - column;
+        const bool inside = i >= 0 && i < box_rows && j >= 0 && j < box_columns;
+        const auto byte = static_cast<uint32_t>(4 * (i * box_columns + j));
+        const uint32_t wanted = inside ? swizzled_byte(byte, Swizzle::b64) / 4 + 1 : 0;
+        CHECK(got[static_cast<size_t>(r * columns + c)] == wanted);
+      }
+  }
+}
+
+TEST_CASE("one and five dimensions, a step between elements, and numbers of two bytes" *
+          doctest::skip(!hopper_is_here())) {
+  const std::vector<uint32_t> host = numbers(2 * 3 * 4 * 5 * 8);
+  const DeviceArray<uint32_t> x(host);
+  DeviceArray<uint32_t> seen(most);
+  const DeviceArray<int> at(std::vector<int>{0, 1, 2, 1, 1});
+  const CUtensorMap five = tensor_map(x.data(), {2, 3, 4, 5, 8}, {1, 2, 2, 3, 8});
+  launch(loads_box<5>, 1, 32, 0, nullptr, five, at.data(), 96, seen.data());
+  std::vector<uint32_t> got = seen.to_host();
+  size_t i = 0;
+  for (int b = 1; b < 3; ++b)
+    for (int c = 2; c < 4; ++c)
+      for (int d = 1; d < 4; ++d)
+        for (int e = 0; e < 8; ++e)
+          CHECK(got[i++] == host[static_cast<size_t>((((3 + b) * 4 + c) * 5 + d) * 8 + e)]);
+
+  const DeviceArray<int> at_100(std::vector<int>{100});
+  const CUtensorMap one = tensor_map(x.data(), {120}, {64});
+  launch(loads_box<1>, 1, 32, 0, nullptr, one, at_100.data(), 64, seen.data());
+  got = seen.to_host();
+  for (size_t k = 0; k < 64; ++k) CHECK(got[k] == (k < 20 ? host[100 + k] : 0));
+
+  TensorMapArguments halves{
+      .type = CU_TENSOR_MAP_DATA_TYPE_UINT16, .rank = 2, .data = const_cast<uint32_t*>(x.data())};
+  halves.size = {15, 24};  // 7 words and a half
+  halves.stride = {32};
+  halves.box = {16, 8};
+  halves.element_stride = {1, 2};  // 4 rows
+  const DeviceArray<int> at_row(std::vector<int>{0, 3});
+  const CUtensorMap map = encode_tensor_map(halves);
+  launch(loads_box<2>, 1, 32, 0, nullptr, map, at_row.data(), 32, seen.data());
+  got = seen.to_host();
+  for (size_t r = 0; r < 4; ++r)
+    for (size_t c = 0; c < 8; ++c) {
+      const uint32_t word = host[(3 + 2 * r) * 8 + c];
+      CHECK(got[r * 8 + c] == (c < 7 ? word : word & 0xffff));
+    }
+}
+
+#if !defined(__CUDACC__)
+TEST_CASE("a copy that does not fit its map is refused") {
+  const DeviceArray<uint32_t> x(numbers(256));
+  const CUtensorMap map = tensor_map(x.data(), {8, 32}, {1, 32});
+  const auto run = [](void (*kernel)(CUtensorMap), const CUtensorMap& with) {
+    return error_of([&] { launch(kernel, 1, 1, 0, nullptr, with); });
+  };
+  check_says(run(loads_oddly<Odd::map>, {}), {"this is no tensor map", "__grid_constant__"});
+  check_says(run(loads_oddly<Odd::dimensions>, map), {"3 coordinates for a tensor map of 2"});
+  check_says(run(loads_oddly<Odd::tile>, map), {"in shared memory must be a multiple of 128"});
+}
+#endif

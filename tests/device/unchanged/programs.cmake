@@ -1,0 +1,26 @@
+# CUDA programs as anyone would write them, unchanged: each checks its own result. Included by
+# tests/CMakeLists.txt. nvcc compiles them in gpu.cmake.
+file(GLOB cuda_programs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} device/unchanged/programs/*.cu)
+set(commands)
+set(first)
+foreach(file ${cuda_programs})
+  get_filename_component(program ${file} NAME_WE)
+  set(program cuda_${program})
+  yotta_add_cuda_program(${program} ${file})
+  target_compile_options(${program} PRIVATE ${yotta_quick_flag})
+  if(first)
+    target_precompile_headers(${program} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${program} PRIVATE <cuda_runtime.h>)
+    set_target_properties(${program} PROPERTIES CXX_COMPILER_LAUNCHER "")
+    set(first ${program})
+  endif()
+  list(APPEND commands $<TARGET_FILE:${program}>)
+endforeach()
+# One of them under the emulator's checks, which find nothing, and what they find in another.
+yotta_add_cuda_program(cuda_checked_program CHECKED device/unchanged/programs/reduction.cu)
+yotta_add_cuda_program(cuda_planted_race CHECKED device/unchanged/planted_race.cu)
+list(APPEND commands $<TARGET_FILE:cuda_checked_program>)
+yotta_add_test(cuda_planted_race ${CMAKE_CURRENT_SOURCE_DIR}/device/unchanged/finds_race $<TARGET_FILE:cuda_planted_race>
+               ${CMAKE_CURRENT_SOURCE_DIR}/device/unchanged/planted_race.cu)
+yotta_add_test(cuda_programs ${CMAKE_CURRENT_SOURCE_DIR}/device/unchanged/run_programs ${commands})

@@ -1,0 +1,85 @@
+// A layer of the planner is the layer of the model, run once on meta.
+#include "yotta/plan/recorded_layers.hpp"
+
+#include <doctest/doctest.h>
+
+#include "plan/small_step.hpp"
+
+using namespace yotta;
+
+namespace {
+
+LayerQuestion question(const TransformerConfig& config, const MeshShape& shape = {},
+                       const NdOptions& options = {}) {
+  const DescribedStep step = yotta_test::step_of(config, shape, options, 2);
+  return layer_question(ideal_chip(1), step, layer_sizes(step),
+                        plan_groups(switched(chip_named("h100"), 64), shape));
+}
+
+}  // namespace
+
+TEST_CASE("a block has its parameters, each once, in both dialects") {
+  for (const TransformerConfig& config :
+       {gpt2_config(2, 64, 4, 32, 100), llama_config(2, 64, 96, 4, 2, 32, 100)}) {
+    const LayerFigures block = record_layers(question(config)).block;
+    CHECK(block.parameters() == block_parameters(config));
+    CHECK(block.kept > 0);
+    CHECK(block.in == block.out);
+  }
+}
+
+TEST_CASE("on an ideal chip forward and backward take the block's FLOPs") {
+  const TransformerConfig config = llama_config(1, 256, 768, 4, 4, 64, 100);
+  const LayerFigures block = record_layers(question(config)).block;
+  const double tokens = 2 * 64, dense = 2 * tokens * static_cast<double>(block_parameters(config));
+  const double scores = 2 * 2 * tokens * 64 / 2 * 256;
+  CHECK(block.forward.seconds() == doctest::Approx(dense + scores).epsilon(0.03).scale(0));
+  CHECK(block.input.seconds() + block.weight.seconds() ==
+        doctest::Approx(2 * dense + 2.5 * scores).epsilon(0.03).scale(0));
+}
+
+TEST_CASE("recomputed: x is kept, and forward is run again") {
+  const LayerFigures block = record_layers(question(llama_config(1, 64, 96, 4, 2, 32, 100))).block;
+  const LayerFigures again = checkpointed_figures(block);
+  CHECK(again.saved == again.in);
+  CHECK(again.saved < block.saved);
+  CHECK(again.weight.seconds() == 0);
+  CHECK(again.input.seconds() ==
+        doctest::Approx(block.forward.seconds() + block.input.seconds() + block.weight.seconds())
+            .scale(0));
+}
+
+TEST_CASE("what waits for a message says for whom, and what a busy port would cost") {
+  const TransformerConfig config = llama_config(1, 64, 96, 4, 4, 32, 100);
+  const auto tp = static_cast<size_t>(Exposed::tp), cp = static_cast<size_t>(Exposed::cp);
+  const LayerFigures cut = record_layers(question(config, {.tp = 4})).block;
+  CHECK(cut.forward.exposed[tp] > 0);
+  CHECK(cut.forward.exposed[cp] == 0);
+  CHECK(cut.weight.sent[tp] == 0);
+  CHECK(cut.forward.slowed[tp] == doctest::Approx(cut.forward.sent[tp]).epsilon(0.01).scale(0));
+  // Keys and values travel while scores are computed.
+  const LayerFigures ring = record_layers(question(config, {.cp = 4})).block;
+  CHECK(ring.forward.sent[cp] > 0);
+  CHECK(ring.forward.exposed[cp] < ring.forward.sent[cp]);
+}
+
+TEST_CASE("sequence parallelism keeps a tp-th of what it shares out, and gathers again in W") {
+  const TransformerConfig config = llama_config(1, 64, 96, 4, 4, 32, 100);
+  NdOptions shares;
+  shares.sequence_parallel = true;
+  const LayerFigures whole = record_layers(question(config, {.tp = 4})).block,
+                     cut = record_layers(question(config, {.tp = 4}, shares)).block;
+  CHECK(cut.saved < whole.saved);
+  CHECK(cut.in == whole.in / 4);
+  CHECK(cut.weight.exposed[0] > whole.weight.exposed[0]);
+}
+
+TEST_CASE("a question is answered from the records when it is asked again") {
+  LayerRecords records;
+  const LayerQuestion asked = question(llama_config(1, 64, 96, 4, 4, 32, 100));
+  const RecordedLayers& first = records.of(asked);
+  CHECK(&records.of(asked) == &first);
+  LayerQuestion other = asked;
+  other.B *= 2;
+  CHECK(records.of(other).block.saved == doctest::Approx(2 * first.block.saved).scale(0));
+}
