@@ -269,6 +269,11 @@ class Started {
     REQUIRE(waitpid(process_, &status, 0) == process_);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  bool has_ended() const {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == process_;
+  }
 
  private:
   pid_t process_ = 0;
@@ -282,13 +287,16 @@ std::vector<pid_t> children(pid_t process) {
   return found;
 }
 
-// Until there is such a file.
-void await_file(const std::string& file) {
-  for (int tries = 0; tries < 200 * longest_wait && !std::filesystem::exists(file); ++tries)
+// Until a run has made a file, or has ended.
+void await_file(const Started& run, const std::string& file) {
+  const auto here = [&] { return std::filesystem::exists(file) || run.has_ended(); };
+  for (int tries = 0; tries < 200 * longest_wait && !here(); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
-// Until a run has been saved there.
-void await_saved(const std::string& folder) { await_file(folder + "/training_state.json"); }
+// Until it has been saved there.
+void await_saved(const Started& run, const std::string& folder) {
+  await_file(run, folder + "/training_state.json");
+}
 
 double validation_loss(const std::string& json) {
   return nlohmann::json::parse(yotta::read_file(json))["validation_loss"].get<double>();
@@ -301,7 +309,12 @@ void check_requeued(const Words& words, int signal, bool to_ranks, const std::st
   const std::string kept = (folder / "kept").string(), out = (folder / "out").string();
   const std::string once = (folder / "once.json").string(),
                     twice = (folder / "twice.json").string();
-  Words command = {from_ctest("YOTTA_TRAIN"), "--steps", "500", "--batch", "4", "--warmup", "2"};
+  const std::string text = (folder / "text").string();
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += fmt::format("line {} of text\n", i * i);
+  yotta::write_file(text, lines);
+  Words command = {
+      from_ctest("YOTTA_TRAIN"), "--steps", "500", "--batch", "4", "--warmup", "2", "--text", text};
   command.insert(command.end(), tiny.begin(), tiny.end());
   command.insert(command.end(), words.begin(), words.end());
   const auto with = [&](const Words& more) {
@@ -310,15 +323,19 @@ void check_requeued(const Words& words, int signal, bool to_ranks, const std::st
     return all;
   };
   const Started first(with({"--requeue", kept, "--save-every", "1"}), out);
-  await_saved(kept);
+  await_saved(first, kept);
   for (const pid_t each : to_ranks ? children(first.process()) : std::vector{first.process()})
     kill(each, signal);
   CHECK(first.wait() == 0);
   CAPTURE(yotta::read_file(out));
   CHECK(contains(yotta::read_file(out), "stopped by " + name + " after step "));
   CHECK(yotta::load_training_state(kept).step < 500);
-  CHECK(runner::run_limited(with({"--requeue", kept, "--json", twice}), longest_wait).well());
-  CHECK(runner::run_limited(with({"--json", once}), longest_wait).well());
+  for (const Words& more : {Words{"--requeue", kept, "--json", twice}, Words{"--json", once}}) {
+    const runner::Ending ending = runner::run_limited(with(more), longest_wait);
+    CAPTURE(ending.output);
+    CHECK_FALSE(ending.too_late);
+    CHECK(ending.well());
+  }
   CHECK(validation_loss(twice) == validation_loss(once));
 }
 
@@ -448,7 +465,7 @@ TEST_CASE("--live-page: a run that is stopped says so on its page, which reloads
                        page};
       command.insert(command.end(), tiny.begin(), tiny.end());
       const Started run(command, (folder / "out").string());
-      await_file(page);
+      await_file(run, page);
       CHECK(contains(yotta::read_file(page), "http-equiv=\"refresh\""));
       kill(run.process(), signal);
       CHECK(run.wait() != 0);
@@ -492,7 +509,7 @@ TEST_CASE("--requeue: under Slurm the job is put back into the queue, once, unle
   command.insert(command.end(), tiny.begin(), tiny.end());
   const Started first(command, out,
                       {"SLURM_JOB_ID=17", fmt::format("PATH={}", (folder / "").string())});
-  await_saved(kept);
+  await_saved(first, kept);
   kill(first.process(), SIGUSR1);
   CHECK(first.wait() == 0);
   CHECK(contains(yotta::read_file(out), "Slurm was asked to start job 17 again"));

@@ -227,6 +227,32 @@ TEST_CASE("a jump of the loss stops the run and names the largest gradient") {
   CHECK_THROWS_AS(trainer.step(10, batch, 16), TrainingDiverged);
 }
 
+TEST_CASE("few tokens may have a far higher loss than those before, before it is a jump") {
+  const OneThread scope;
+  const Transformer model(small());
+  double loss = 1;
+  TrainHooks hooks;
+  hooks.loss = [&](Tensor logits, const Tensor&, double, Tensor* dlogits) {
+    logits.fill(0);
+    *dlogits = std::move(logits);
+    return loss;
+  };
+  // Twice the average, 1, and 64 over the root of the tokens.
+  const std::pair<int64_t, double> limits[] = {{2, 19}, {4, 3 + 64 / std::sqrt(32)}, {8, 11}};
+  for (const auto& [count, limit] : limits) {
+    Sgd sgd(parameters(model.stack()));
+    Trainer trainer(model.stack(), sgd, {}, hooks);
+    const std::vector<Microbatch> batch = {sequences(count, 8)};
+    const auto step_with = [&](int64_t step, double with) {
+      loss = with;
+      trainer.step(step, batch, 8 * count);
+    };
+    for (int64_t step = 0; step < 10; ++step) step_with(step, 1);
+    CHECK_THROWS_AS(step_with(10, limit * 1.01), TrainingDiverged);
+    CHECK_NOTHROW(step_with(10, limit * 0.99));
+  }
+}
+
 namespace {
 // One op after the other of step 7 of a model of two blocks, on a clock.
 std::vector<TraceEvent> ops_of_step(Recompute what) {

@@ -48,7 +48,8 @@ struct TrainOptions {
   Schedule schedule = {};
   double clip = 1;    // largest norm of all gradients; 0: no clipping
   uint64_t seed = 0;  // of dropout
-  // A loss above this many times the recent average, plus 1, is a spike. 0: never.
+  // A loss above this many times the recent average, plus 1 and 64 / sqrt(tokens of the step), is a
+  // spike: a few tokens may all be of a rare kind. 0: never.
   double spike_factor = 2;
   // On a GPU that computes alone: two steps of a shape are launched as usual, the third is recorded
   // as a CUDA graph, and from then on a step is one launch. The ledger counts no op of it.
@@ -119,8 +120,8 @@ class Trainer {
   // The microbatches come to where the graph reads them, if they are like those before; if not,
   // the steps of another graph begin.
   void bring(std::span<const Microbatch> batches, int64_t tokens);
-  // A loss above it is a spike; infinity if none is.
-  double spike_limit() const;
+  // A loss of a step of so many tokens that is above it is a spike; infinity if none is.
+  double spike_limit(int64_t tokens) const;
 
   double norm() const;
 

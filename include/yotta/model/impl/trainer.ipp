@@ -90,7 +90,7 @@ YOTTA_INLINE StepReport Trainer::step_on_device(int64_t step, std::span<const Mi
   }
   auto* const there = numbers_->as<StepNumbers>();
   StepNumbers now;
-  now.limit = spike_limit();
+  now.limit = spike_limit(tokens);
   now.clip = options_.clip;
   optimizer_.set_factors(now, report.learning_rate);
   device.copy(there, &now, offsetof(StepNumbers, refused), Transfer::to_device);
@@ -183,9 +183,10 @@ YOTTA_INLINE void Trainer::launch_recorded(int64_t step, std::span<const Microba
   alike_.graph->launch(where);
 }
 
-YOTTA_INLINE double Trainer::spike_limit() const {
+YOTTA_INLINE double Trainer::spike_limit(int64_t tokens) const {
   const bool known = options_.spike_factor > 0 && losses_ >= 10;
-  return known ? options_.spike_factor * average_ + 1 : std::numeric_limits<double>::infinity();
+  if (!known) return std::numeric_limits<double>::infinity();
+  return options_.spike_factor * average_ + 1 + 64 / std::sqrt(static_cast<double>(tokens));
 }
 
 YOTTA_INLINE double Trainer::forward_backward(int64_t step, std::span<const Microbatch> batches,
@@ -267,7 +268,7 @@ YOTTA_INLINE std::string Trainer::not_finite(int64_t step, std::span<const Micro
 YOTTA_INLINE void Trainer::check(int64_t step, const StepReport& report,
                                  std::span<const Microbatch> batches, int64_t tokens, Where where) {
   const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
-  const bool spike = report.loss > spike_limit();
+  const bool spike = report.loss > spike_limit(tokens);
   if (!finite || spike) {
     const std::string cause = finite ? largest() : not_finite(step, batches, tokens);
     if (hooks_.after_step) hooks_.after_step();  // ZeRO: gradients start from zero
