@@ -1,10 +1,10 @@
 // What the benchmarks of a GPU share: its name, how they end where there is none, and a clock.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <functional>
 #include <string>
+
+#include "yotta/core/error.hpp"
 
 namespace yotta::bench {
 

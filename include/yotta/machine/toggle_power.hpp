@@ -50,7 +50,7 @@ constexpr const char* name(DataKind kind) {
 // sorted: normal, the smallest first.
 inline std::vector<bfloat16> numbers_of(DataKind kind, size_t count, std::string_view stream) {
   const Random random(6, stream), coin(7, stream);
-  std::vector<bfloat16> x(count, bfloat16(0.0f));
+  std::vector<bfloat16> x(count);  // zeros
   for (size_t i = 0; i < count && kind != DataKind::zeros; ++i) {
     if (kind == DataKind::sparse && coin.below(i, 2) == 0) continue;
     x[i] = bfloat16(kind == DataKind::uniform ? random.uniform(i) : random.normal(i));
