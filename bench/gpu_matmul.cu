@@ -3,6 +3,7 @@
 #include "gpu_tools.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/mma_fragments.hpp"
+#include "yotta/device/tensor_cores_hopper_rungs.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
 #include "yotta/machine/toggle_power.hpp"
 
@@ -74,9 +75,17 @@ __global__ void __launch_bounds__(256) mma_alone(float* out, uint32_t bits) {
 
 std::string gpu_name() { return first_gpu(); }
 
+bool has_hopper_instructions() {
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, 0));
+  return properties.major == 9;
+}
+
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
                                           const ShortestOfBatches& shortest) {
   if (ladder == Ladder::fp32) return measure<float>(matmul_rungs, size, shortest);
+  if (ladder == Ladder::hopper)
+    return measure<bfloat16>(hopper_rungs<HopperTiles<256, 4, 2>>, size, shortest);
   using Large = Tiles<128, 256, 32, 64, 64>;
   return measure<bfloat16>(tensor_core_rungs<Large, 4>, size, shortest);
 }

@@ -1,4 +1,4 @@
-// The two CUDA matmul ladders against cuBLAS, and cuBLAS on several kinds of data, measured; in
+// The CUDA matmul ladders against cuBLAS, and cuBLAS on several kinds of data, measured; in
 // builds with nvcc (gpu_matmul.cu).
 #pragma once
 
@@ -17,8 +17,10 @@ struct GpuMatmul {
   double difference = 0;  // from cuBLAS's result, the largest, relative to the largest number
 };
 
-// fp32 on the FMA lanes, or bf16 with sums in f32 on tensor cores.
-enum class Ladder { fp32, bf16 };
+// fp32 on the FMA lanes; bf16 with sums in f32 on tensor cores, and its last rungs, which need a
+// GPU of compute capability 9.0.
+enum class Ladder { fp32, bf16, hopper };
+bool has_hopper_instructions();
 
 // cuBLAS first, then every rung.
 std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,

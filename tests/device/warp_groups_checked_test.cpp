@@ -49,7 +49,7 @@ TEST_CASE("the ring of tiles passes all checks, and executes the wgmmas that it 
     Profile profile;
     const Bf16Problem problem(m, n, k);
     check_product(problem, problem.run([&](const bfloat16* a, const bfloat16* b, float* c) {
-      launch_wgmma<64, 2>(a, b, c, problem.m, problem.n, problem.k);
+      launch_producer<64, 2, 1>(a, b, c, problem.m, problem.n, problem.k);
     }));
     const int tiles = (m + 63) / 64 * ((n + 63) / 64) * ((k + 63) / 64);
     CHECK(profile.instructions("wgmma()") == 4 * 4 * tiles);  // four steps of 16, four warps

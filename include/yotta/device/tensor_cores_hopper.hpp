@@ -1,122 +1,116 @@
-// Tensor cores, Hopper's way: threads that only load, threads that only multiply, and between them
-// a ring of tiles. No number of A and B passes through a register.
+// Tensor cores, Hopper's third rung: threads that only load, threads that only multiply, and
+// between them a ring of tiles.
 //
 //     group 0, one thread    wait for an empty place ─► TMA loads a tile of A and one of B ─► ...
 //                                  ▲ empty                       │ full (its bytes have come)
-//     group 1, four warps    ...  arrive ◄─ wgmma of the tile ◄──┘ wait
+//     groups 1, 2, ...       ...  arrive ◄─ wgmma of the tile ◄──┘ wait
 //
-// A block makes 64 x BN of C in steps of 64 along k, with `stages` places in the ring. TMA writes
-// the tiles with swizzles of 128 bytes, and wgmma reads them so: A with k along its rows, B, which
-// lies by rows too, with n along them. TMA puts zeros outside of the matrices, so a tile that hangs
-// over multiplies zeros, and only stores need a guard.
+// In tensor_cores_tma.hpp the thread that starts copies multiplies, too: a copy starts when all
+// warps have met at a barrier. Here no warp that multiplies waits for another one. A second
+// mbarrier for each place, `empty`, says that all consumers are done with it; the producer runs
+// ahead until the ring is full.
 //
-// Contract: A (m, k), B (k, n), C (m, n) by rows; k and n multiples of 8 (rows begin at multiples
-// of 16 bytes), m, n, k >= 1. launch_wgmma() makes the maps. sm_90a. Cost: from memory BM BN / (BM
-// + BN) FLOPs a byte (tensor_cores.hpp), from shared memory nothing that threads wait for.
-// References: Shankhdhar 2024, "Outperforming cuBLAS on H100: a worklog"; PTX ISA, wgmma.
+// Several consumers, groups of four warps, share a block's tiles: each multiplies its own 64
+// rows of A by the same B. So a block makes 64 x consumers x BN of C, and while one group waits
+// for its wgmma another one's is at work.
+//
+// Registers. A consumer's thread holds BN / 2 sums, the producer's none; but a launch gives all
+// threads the same number. setmaxnreg moves registers from one group to the others:
+//
+//     consumers   threads   at launch     producer   consumer    all together
+//     1           256       232           40         232         34,816 of 65,536
+//     2           384       168           40         232         64,512
+//
+// Parities. Step s is the (s / stages)th at its place. The consumers wait for `full` with the
+// parity of that number, as before. The producer waits for `empty` with the other parity: a new
+// mbarrier says of parity 1 that it is complete, since the phase before its first one has it. So
+// the first `stages` waits pass at once: all places are empty.
+//
+// Contract: k and n multiples of 8 (rows begin at multiples of 16 bytes), m, n, k >= 1; BN a
+// multiple of 64; one or two consumers. launch_producer() makes the maps. sm_90a. Cost: from
+// memory BM BN / (BM + BN) FLOPs a byte (tensor_cores.hpp). References: Shankhdhar 2024,
+// "Outperforming cuBLAS on H100: a worklog"; PTX ISA, setmaxnreg; CUTLASS, "Efficient GEMM in
+// CUDA" (warp specialization).
 #pragma once
 
-#include "yotta/device/cp_async_bulk_tensor.hpp"
-#include "yotta/device/warp_groups.hpp"
+#include "yotta/device/tensor_cores_tma.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
-template <int BN, int stages>
-struct HopperRing {
-  static constexpr int BM = 64, BK = 64;
-  static constexpr uint32_t a_bytes = BM * BK * 2, b_bytes = BK * BN * 2;
-  static constexpr size_t bytes = 1024 + stages * (a_bytes + b_bytes);  // of shared memory
-
-  char *a, *b;  // the places, one after the other
-  uint64_t *full, *empty;
-
-  __device__ char* a_at(int place) const { return a + place * static_cast<int>(a_bytes); }
-  __device__ char* b_at(int place) const { return b + place * static_cast<int>(b_bytes); }
+// A ring with a way back.
+template <int BN, int stages, int consumers_>
+struct HopperRing : TileRing<64 * consumers_, BN, stages> {
+  static constexpr int consumers = consumers_, threads = 128 * (1 + consumers);
+  uint64_t* empty;  // an mbarrier for each place: its tiles have been multiplied
 };
 
-// One thread: fills place after place.
-template <int BN, int stages>
-__device__ void load_tiles(const HopperRing<BN, stages>& ring, const CUtensorMap* a,
-                           const CUtensorMap* b, int row, int column, int steps) {
-  using Ring = HopperRing<BN, stages>;
-  for (int step = 0; step < steps; ++step) {
-    const int place = step % stages;
-    const uint32_t parity = static_cast<uint32_t>(step / stages) % 2;
-    while (!mbarrier_try_wait_parity(ring.empty + place, 1 - parity)) continue;
-    uint64_t* const full = ring.full + place;
-    mbarrier_arrive_expect_tx(full, Ring::a_bytes + Ring::b_bytes);
-    cp_async_bulk_tensor(ring.a_at(place), a, {step * Ring::BK, row}, full);
-    for (int i = 0; i < BN; i += 64)
-      cp_async_bulk_tensor(ring.b_at(place) + i * Ring::BK * 2, b, {column + i, step * Ring::BK},
-                           full);
-  }
+// The producer, one thread: copies the tiles of the step of this number into its place, as soon as
+// that is empty.
+template <class Ring>
+__device__ void fill_place(const Ring& ring, int step, const CUtensorMap* a, const CUtensorMap* b,
+                           int row, int column, int l) {
+  const int place = step % Ring::stages;
+  const auto parity = static_cast<uint32_t>(step / Ring::stages % 2);
+  while (!mbarrier_try_wait_parity(ring.empty + place, 1 - parity)) continue;
+  copy_step(ring, place, a, b, row, column, l);
 }
 
-// Four warps: d is the sum over all tiles, in the order in which they come.
-template <int BN, int stages>
-__device__ void multiply_tiles(const HopperRing<BN, stages>& ring, float (&d)[BN / 2], int steps) {
-  constexpr int BK = HopperRing<BN, stages>::BK;
-  for (int step = 0; step < steps; ++step) {
-    const int place = step % stages;
-    while (!mbarrier_try_wait_parity(ring.full + place, static_cast<uint32_t>(step / stages) % 2))
-      continue;
-    const uint64_t a = wgmma_descriptor(ring.a_at(place), 0, 1024, Swizzle::b128);
-    const uint64_t b = wgmma_descriptor(ring.b_at(place), BK * 128, 1024, Swizzle::b128);
-    wgmma_fence();
-    for (int k = 0; k < BK / 16; ++k)  // 16 of k: 32 bytes of a row of A, 16 rows of 128 of B
-      wgmma<BN, bfloat16, Major::k, Major::mn>(d, a + static_cast<uint64_t>(2 * k),
-                                               b + static_cast<uint64_t>(128 * k),
-                                               step > 0 || k > 0);
-    wgmma_commit_group();
-    wgmma_wait_group<0>();
-    mbarrier_arrive(ring.empty + place);
-  }
+// A consumer, the warp group of this number: adds the product of the step's tiles to d, as soon as
+// they are there, and says that it is done with them.
+template <class Ring, int BN>
+__device__ __forceinline__ void empty_place(const Ring& ring, int step, float (&d)[BN], int group) {
+  const int place = step % Ring::stages;
+  const auto parity = static_cast<uint32_t>(step / Ring::stages % 2);
+  while (!mbarrier_try_wait_parity(ring.full + place, parity)) continue;
+  multiply_step<Ring::BN>(d, ring.a_at(place) + group * bytes_of_a(64), ring.b_at(place));
+  mbarrier_arrive(ring.empty + place);
 }
 
-template <int BN, int stages>
-__global__ void __launch_bounds__(256, 1)
-    matmul_wgmma(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                 float* c, int m, int n, int k) {
-  __shared__ uint64_t full[stages], empty[stages];
-  using Ring = HopperRing<BN, stages>;
-  char* tiles = dynamic_shared<char>();
-  tiles += (1024 - reinterpret_cast<uintptr_t>(tiles) % 1024) % 1024;  // where swizzles begin
-  const Ring ring{tiles, tiles + stages * static_cast<int>(Ring::a_bytes), full, empty};
-  const int row = static_cast<int>(blockIdx.y) * Ring::BM,
-            column = static_cast<int>(blockIdx.x) * BN;
-  const int steps = (k + Ring::BK - 1) / Ring::BK;
+// All threads: the ring of a block, with its mbarriers in shared memory, ready to be used.
+template <class Ring>
+__device__ Ring make_ring(uint64_t* full, uint64_t* empty) {
   if (threadIdx.x == 0) {
-    for (int i = 0; i < stages; ++i) {
-      mbarrier_init(full + i, 1);
-      mbarrier_init(empty + i, 128);
+    for (int place = 0; place < Ring::stages; ++place) {
+      mbarrier_init(full + place, 1);
+      mbarrier_init(empty + place, 128 * Ring::consumers);
     }
     fence_mbarrier_init();
   }
   __syncthreads();
+  return {{aligned_tiles(), full}, empty};
+}
+
+template <int BN, int stages, int consumers>
+__global__ void __launch_bounds__(128 * (1 + consumers), 1)
+    matmul_producer(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
+                    float* c, int m, int n, int k) {
+  using Ring = HopperRing<BN, stages, consumers>;
+  __shared__ uint64_t full[stages], empty[stages];
+  const Ring ring = make_ring<Ring>(full, empty);
+  const int row = static_cast<int>(blockIdx.y) * Ring::BM,
+            column = static_cast<int>(blockIdx.x) * BN;
+  const int steps = (k + hopper_BK - 1) / hopper_BK;
   if (threadIdx.x < 128) {
     setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) load_tiles(ring, &a, &b, row, column, steps);
+    if (threadIdx.x == 0)
+      for (int step = 0; step < steps; ++step)
+        fill_place(ring, step, &a, &b, row, column, step * hopper_BK);
     return;
   }
   setmaxnreg_inc<232>();
-  float d[BN / 2];
-  multiply_tiles(ring, d, steps);
-  for (int i = 0; i < BN / 2; ++i) {
-    const MatrixCell at = wgmma_cell(static_cast<int>(threadIdx.x) - 128, i);
-    if (row + at.row < m && column + at.column < n)
-      c[int64_t{row + at.row} * n + column + at.column] = d[i];
-  }
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
+  float d[BN / 2] = {};
+  for (int step = 0; step < steps; ++step) empty_place(ring, step, d, group);
+  store_group<BN>(d, c, m, n, row + 64 * group, column);
 }
 
-template <int BN, int stages>
-void launch_wgmma(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k,
-                  cudaStream_t stream = nullptr) {
-  const CUtensorMap of_a = tensor_map(a, {m, k}, {64, 64}, Swizzle::b128);
-  const CUtensorMap of_b = tensor_map(b, {k, n}, {64, 64}, Swizzle::b128);
-  const dim3 grid(static_cast<unsigned>((n + BN - 1) / BN), static_cast<unsigned>((m + 63) / 64));
-  launch(matmul_wgmma<BN, stages>, grid, 256, HopperRing<BN, stages>::bytes, stream, of_a, of_b, c,
-         m, n, k);
+template <int BN, int stages, int consumers>
+void launch_producer(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k,
+                     cudaStream_t stream = nullptr) {
+  using Ring = HopperRing<BN, stages, consumers>;
+  launch(matmul_producer<BN, stages, consumers>, tiles_of(m, n, Ring::BM, BN), Ring::threads,
+         Ring::bytes, stream, map_of_a(a, m, k, Ring::BM), map_of_b(b, k, n), c, m, n, k);
 }
 
 }  // namespace YOTTA_DEVICE_BUILD

@@ -532,6 +532,24 @@ class AccessChecker {
       check_swizzle(place, swizzle, at);
     }
   }
+  // What that asks of shared memory: blocks of 8 chunks of 16 bytes, a row or a k each.
+  void count_wgmma(const std::vector<const std::byte*>& places, bool rows_of_k, Where where) {
+    if (profile_ == nullptr) return;
+    constexpr size_t length = 16;
+    const LogEntry kind{0, site(where), 16, Access::read, true};
+    Request request;
+    for (size_t row = 0; row < places.size() / length; row += 8)
+      for (size_t k = 0; k < length; k += 8) {
+        for (size_t i = 0; i < 8; ++i)
+          request.addresses[request.lanes++] = reinterpret_cast<uintptr_t>(
+              places[rows_of_k ? (row + i) * length + k : row * length + k + i]);
+        if (request.lanes == 32) {
+          counters_.count(kind, request);
+          request.lanes = 0;
+        }
+      }
+    if (request.lanes > 0) counters_.count(kind, request);
+  }
   // It is done with them.
   void wgmma_has_read(const std::vector<const std::byte*>& places, Where where) {
     const uint32_t at = site(where);
@@ -914,6 +932,7 @@ class AccessChecker {
   void bulk_changed(const void*, Copier, Where) {}
   // wgmmas.
   void wgmma_reads(const std::vector<const std::byte*>&, int, Where) {}
+  void count_wgmma(const std::vector<const std::byte*>&, bool, Where) {}
   void wgmma_has_read(const std::vector<const std::byte*>&, Where) {}
   void wgmmas_begin(int /*group*/) {}
   void wgmmas_done(int /*group*/) {}

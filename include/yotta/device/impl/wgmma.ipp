@@ -200,6 +200,9 @@ YOTTA_UNSEEN inline void run_wgmma(const WgmmaLane (&lanes)[32], Where where) {
   AccessChecker& checker = this_lane->block->checker();
   checker.wgmma_reads(one.a, static_cast<int>(a.tile.swizzle), where);
   checker.wgmma_reads(one.b, static_cast<int>(b.tile.swizzle), where);
+  checker.count_wgmma(one.a, mine.a_major == Major::k, where);
+  if (this_warp() % 4 == 0)  // B comes once, for all four warps
+    checker.count_wgmma(one.b, mine.b_major == Major::k, where);
   sums_of(warp, lanes, where);
   one.sums = mine.d;
   count_flops(int64_t{2} * rows_of_warp * mine.n * wgmma_k, where);
