@@ -6,6 +6,10 @@
 // with the smallest and the largest. Eager is torch.optim.AdamW(fused=True) and
 // scaled_dot_product_attention; compiled has torch.compile around the loss. In bf16 PyTorch runs
 // under autocast.
+//
+// --device cuda: both sides compute on the first GPU, and a time ends when the GPU has ended. Our
+// step is the trainer's, with --graph as one launch. Without a GPU it says so and ends with 77,
+// "not run".
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -14,12 +18,15 @@
 
 #include "../course/options/console.hpp"
 #include "bench.hpp"
+#include "gpu_program.hpp"
 #include "torch_peer.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/model/files/safetensors.hpp"
+#include "yotta/model/trainer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/loss.hpp"
 #include "yotta/nn/transformer.hpp"
+#include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace {
 
@@ -29,9 +36,11 @@ using bench::median;
 
 struct Options {
   std::vector<std::string> sizes = {"6x384"};
-  std::string json, dtype = "f32";
-  int threads = 2, pairs = 10;
-  bool quick = false;
+  std::string json, dtype = "f32", device = "cpu";
+  int threads = 2, pairs = 10, batch = 0;
+  bool quick = false, graph = false;
+
+  bool on_gpu() const { return device == "cuda"; }
 };
 
 struct Size {
@@ -63,7 +72,8 @@ def tensors(path):
         head = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
         data = file.read()
     return {name: torch.frombuffer(bytearray(data[it['data_offsets'][0]:it['data_offsets'][1]]),
-                                   dtype=torch.float32).reshape(it['shape']).requires_grad_()
+                                   dtype=torch.float32).reshape(it['shape'])
+                  .to(state['device']).requires_grad_()
             for name, it in head.items() if name != '__metadata__'}
 def norm(p, x, name):
     w, b = p[name + '.weight'], p.get(name + '.bias')
@@ -94,8 +104,10 @@ def loss_of(p, layers, d, ids, targets):
     table = p['head.weight'] if llama else p['embedding.token.weight']
     return F.cross_entropy(F.linear(norm(p, x, 'norm'), table).flatten(0, 1).float(),
                            targets.flatten())
-def load(path, layers, d, batch, context, vocabulary, threads, dtype):
+def load(path, layers, d, batch, context, vocabulary, threads, dtype, device):
     torch.set_num_threads(threads)
+    torch.set_default_device(device)
+    state['device'] = device
     p = tensors(path)
     groups = [{'params': [w for w in p.values() if w.ndim == n], 'weight_decay': decay}
               for n, decay in ((2, 0.1), (1, 0.0))]
@@ -109,17 +121,20 @@ def step(function, number):
     text = (torch.arange(rows * columns) * 7919 + number * 104729) % state['vocabulary']
     text = text.reshape(rows, columns)
     ids, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    wait = torch.cuda.synchronize if state['device'] == 'cuda' else int
+    wait()
     start = time.perf_counter()
     state['optimizer'].zero_grad()
-    with torch.autocast('cpu', torch.bfloat16, enabled=state['dtype'] == 'bf16'):
+    with torch.autocast(state['device'], torch.bfloat16, enabled=state['dtype'] == 'bf16'):
         loss = function(state['p'], state['layers'], state['d'], ids, targets)
     loss.backward()
     state['optimizer'].step()
     state['loss'] = loss.item()
+    wait()
     return time.perf_counter() - start
 def measure(words):
     what, *rest = words.split('\t')
-    if what == 'load': return load(rest[0], *(int(n) for n in rest[1:7]), rest[7])
+    if what == 'load': return load(rest[0], *(int(n) for n in rest[1:7]), *rest[7:])
     if what == 'loss': return state['loss']
     return step(loss_of if what == 'eager' else state['compiled'], int(rest[0]))
 )";
@@ -141,36 +156,57 @@ Batch batch_of(const Size& size, int64_t number) {
   return {Tensor::from<int32_t>(ids, shape), Tensor::from<int32_t>(targets, shape)};
 }
 
-// Our side: the loop of lesson 12.
+// Our side: the loop of lesson 12, or on a GPU the trainer.
 class Ours {
  public:
-  explicit Ours(const Size& size) : size_(size), model_(size.config) {}
+  Ours(const Size& size, const Options& options)
+      : size_(size),
+        model_(size.config),
+        on_gpu_(options.on_gpu()),
+        trainer_(model_.stack(), optimizer_,
+                 {.schedule = {rate, rate, 0, 1},
+                  .clip = 0,
+                  .spike_factor = 0,
+                  .graph = options.graph}) {}
 
   void save(const std::string& path) const {
     std::vector<NamedTensor> weights;
     for (const ParameterPtr& each : parameters(model_.stack()))
-      weights.push_back({each->name, each->wide()});
+      weights.push_back({each->name, each->wide().to(Device::cpu)});
     save_safetensors(path, weights);
   }
   // Seconds of step `number`.
   double step(int64_t number) {
     const Batch batch = batch_of(size_, number);
     const double start = seconds_now();
+    if (on_gpu_) {
+      const Microbatch whole{batch.ids, batch.targets};
+      loss_ = trainer_.step(number, {&whole, 1}, batch.ids.numel()).loss;
+    } else {
+      step_by_hand(batch);
+    }
+    return seconds_now() - start;
+  }
+  double loss() const { return loss_; }
+
+ private:
+  static constexpr double rate = 1e-3;
+
+  void step_by_hand(const Batch& batch) {
     zero_gradients(model_.stack());
     Saved saved;
     Tensor dlogits;
     const double scale = 1.0 / static_cast<double>(batch.ids.numel());
     loss_ = loss_of(forward(model_.stack(), batch.ids, saved), batch.targets, scale, &dlogits);
     backward(model_.stack(), dlogits, saved);
-    optimizer_.step(1e-3);
-    return seconds_now() - start;
+    optimizer_.step(rate);
   }
-  double loss() const { return loss_; }
 
- private:
   const Size& size_;
   Transformer model_;
   AdamW optimizer_{parameters(model_.stack())};
+  bool on_gpu_;
+  Trainer trainer_;
   double loss_ = 0;
 };
 
@@ -180,9 +216,9 @@ void load(bench::TorchPeer& torch, const Size& size, const Options& options, con
                                      fmt::format("yotta_bench_train_{}.safetensors", getpid());
   ours.save(file.string());
   const TransformerConfig& c = size.config;
-  torch.seconds(fmt::format("load\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", file.string(), c.layers,
+  torch.seconds(fmt::format("load\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", file.string(), c.layers,
                             c.head_size(), size.batch, c.context, c.vocabulary, options.threads,
-                            options.dtype));
+                            options.dtype, options.device));
   std::filesystem::remove(file);
 }
 
@@ -208,13 +244,23 @@ std::string ratio_text(std::vector<double> ratios) {
   return fmt::format("{:.2f} ({:.2f} to {:.2f})", median(ratios), ratios.front(), ratios.back());
 }
 
+// A step's FLOP/s as a share of a matmul's on the CPU.
+Json of_matmul(Ours& ours, double seconds, const Options& options) {
+  context().ledger.reset();
+  ours.step(0);
+  const double flops_per_second = context().ledger.total_flops() / seconds;
+  return flops_per_second / 1e9 / measure_matmul_gflops(options.threads);
+}
+
 Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) {
-  Ours ours(size);
+  Ours ours(size, options);
   double difference = 0;
   if (torch.found()) {
     load(torch, size, options, ours);
     difference = compare_losses(torch, ours, options);
     torch.seconds("compiled\t3");  // compiles
+  } else if (options.on_gpu()) {
+    for (int64_t number = 0; number < 3; ++number) ours.step(number);  // the third is recorded
   }
   ours.step(3);
   std::vector<double> seconds, eager, compiled;
@@ -225,12 +271,9 @@ Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) 
     compiled.push_back(torch.seconds(fmt::format("compiled\t{}", number)) / seconds.back());
   }
   const auto tokens = static_cast<double>(size.batch * size.config.context);
-  context().ledger.reset();
-  ours.step(0);
-  const double flops_per_second = context().ledger.total_flops() / median(seconds);
   return {{"size", size.name},
           {"tokens_per_second", tokens / median(seconds)},
-          {"of_matmul", flops_per_second / 1e9 / measure_matmul_gflops(options.threads)},
+          {"of_matmul", options.on_gpu() ? Json() : of_matmul(ours, median(seconds), options)},
           {"loss_difference", difference},
           {"eager", eager},
           {"compiled", compiled}};
@@ -238,18 +281,23 @@ Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) 
 
 int run(const Options& options) {
   context().threads = options.threads;
+  const std::string why_not = options.on_gpu() ? use_cuda() : "";
+  if (!why_not.empty()) return bench::not_run(why_not.c_str());
+  const DeviceScope scope(options.on_gpu() ? Device::cuda : Device::cpu);
   bench::TorchPeer torch(script);
-  fmt::print("{}; {}, {} threads\n", torch.about(), options.dtype, options.threads);
+  fmt::print("{}; {}, {} threads, {}\n", torch.about(), options.dtype, options.threads,
+             options.device);
   console::Table table({"size", "tokens/s", "of matmul", "eager / ours", "compiled / ours"});
   Json report = {{"benchmark", "train"}, {"torch", torch.about()}, {"rows", Json::array()}};
   for (const std::string& name : options.sizes) {
     Size size = size_named(name);
+    if (options.batch > 0) size.batch = options.batch;
     size.config.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
     const Json row = measure(size, options, torch);
     report["rows"].push_back(row);
     table.row({name, fmt::format("{:.0f}", row["tokens_per_second"].get<double>()),
-               fmt::format("{:.2f}", row["of_matmul"].get<double>()), ratio_text(row["eager"]),
-               ratio_text(row["compiled"])});
+               options.on_gpu() ? "-" : fmt::format("{:.2f}", row["of_matmul"].get<double>()),
+               ratio_text(row["eager"]), ratio_text(row["compiled"])});
   }
   fmt::print("{}", table.text());
   return options.json.empty() ? 0 : bench::write_json(options.json, report);
@@ -264,6 +312,11 @@ int main(int argc, char** argv) {
   for (const Size& each : all_sizes()) names.emplace_back(each.name);
   app.add_option("--size", options.sizes, "models to measure")->check(CLI::IsMember(names));
   app.add_option("--dtype", options.dtype, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--device", options.device, "cpu, or cuda: the first GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_flag("--graph", options.graph, "with --device cuda: our step is a CUDA graph");
+  app.add_option("--batch", options.batch, "sequences of a step; 0: the model's own")
+      ->check(CLI::Range(0, 4096));
   app.add_option("--threads", options.threads, "of each side")->check(CLI::Range(1, 1024));
   app.add_option("--pairs", options.pairs, "steps of each side")->check(CLI::Range(1, 1000));
   app.add_option("--json", options.json, "also write the rows to this file");

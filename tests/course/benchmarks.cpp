@@ -170,6 +170,7 @@ TEST_CASE("benches of a GPU: beside their peer, or a word that there is no GPU")
   for (const Words& command : {Words{program("gpu_matmul"), "--sizes", "64", "--seconds", "0.01"},
                                {program("gpu_attention"), "--lengths", "128", "--seconds", "0.01"},
                                {program("gpu_launch"), "--megabytes", "1", "--pieces", "2"},
+                               {program("train"), "--device", "cuda", "--quick"},
                                {program("fusion"), "--device", "gpu", "--rounds", "1"}}) {
     const runner::Ending ending = runner::run_limited(command, longest_wait);
     CAPTURE(ending.output);
