@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "yotta/core/error.hpp"
+#include "yotta/core/error.hpp"  // {fmt}, as nvcc can read it
 
 namespace yotta::bench {
 

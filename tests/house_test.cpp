@@ -108,6 +108,37 @@ Complaints torn_topics(const fs::path& root) {
   return complaints;
 }
 
+// The first header of {fmt} that a file comes to before core/error.hpp, which makes {fmt} 9 such
+// that nvcc compiles it; "": none. `seen`: headers that it has come to.
+std::string first_plain_fmt(const fs::path& root, const fs::path& file, std::set<fs::path>& seen) {
+  std::string found;
+  each_line(root / file, [&](int number, const std::string& line) {
+    if (!found.empty() || seen.contains("include/yotta/core/error.hpp")) return;
+    if (line.starts_with("#include <fmt/")) found = fmt::format("{}:{}", file.string(), number);
+    if (!line.starts_with("#include \"")) return;
+    const std::string name = line.substr(10, line.find('"', 10) - 10);
+    for (const fs::path& path :
+         {file.parent_path() / name, fs::path(name), "include" / fs::path(name)})
+      if (fs::exists(root / path)) {
+        if (seen.insert(path.lexically_normal()).second)
+          found = first_plain_fmt(root, path.lexically_normal(), seen);
+        break;
+      }
+  });
+  return found;
+}
+Complaints unreadable_for_nvcc(const fs::path& root) {
+  Complaints complaints;
+  for (const fs::path& file : sources(root)) {
+    if (file.extension() != ".cu") continue;
+    std::set<fs::path> seen;
+    if (const std::string found = first_plain_fmt(root, file, seen); !found.empty())
+      complaints.push_back(
+          fmt::format("{}: {} comes before yotta/core/error.hpp", file.string(), found));
+  }
+  return complaints;
+}
+
 // Every lesson has a notebook of its name.
 Complaints missing_notebooks(const fs::path& root) {
   Complaints complaints;
@@ -766,6 +797,17 @@ TEST_CASE("includes are written in the two ways that the checks know") {
     house.write("include/yotta/core/fine.hpp", line);
     CHECK(complains(odd_includes(house.root()), "fine.hpp:1: "));
   }
+}
+
+TEST_CASE("nvcc comes to {fmt} through core/error.hpp") {
+  check_none(unreadable_for_nvcc(project));
+  Sketch house;
+  house.write("include/yotta/core/error.hpp", "#include <fmt/core.h>\n");
+  house.write("bench/a.cu", "#include \"a.hpp\"\n");
+  house.write("bench/a.hpp", "#include \"yotta/core/error.hpp\"\n#include <fmt/format.h>\n");
+  CHECK(unreadable_for_nvcc(house.root()).empty());
+  house.write("bench/a.hpp", "#include <fmt/core.h>\n#include \"yotta/core/error.hpp\"\n");
+  CHECK(complains(unreadable_for_nvcc(house.root()), "bench/a.cu: bench/a.hpp:1 comes before"));
 }
 
 TEST_CASE("headers include nothing inside of namespace yotta") {

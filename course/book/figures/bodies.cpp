@@ -1,5 +1,5 @@
-// What the figures need of the library's compiled part and of {fmt}'s, for WebAssembly; what none of
-// them calls is left out when it is linked.
+// What the figures need of the library's compiled part and of {fmt}'s, for WebAssembly. What
+// none of them calls is left out when it is linked.
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 #endif
