@@ -8,6 +8,7 @@ import os
 import re
 
 COLUMNS = 109  # of a block of code that fit on a screen of 1300 pixels
+DENSE_COLUMNS = 128  # and of smaller letters
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})([^`]*)$")
 LIST = re.compile(r"^ {0,3}([-*+]|\d+[.)]) ")
 
@@ -33,10 +34,12 @@ def fence_line(info, topic, more=""):
 
 
 def wrapped(info, block):
-    """The class of a block whose long lines are broken: sentences are, lines of C++ and tables are not."""
+    """The class of a block with long lines: sentences are broken; lines of C++ and tables are not, and have smaller letters if they fit then."""
     widths = [len(line) for line in block if len(line) > COLUMNS]
     sentences = widths and (len(widths) < 3 or max(widths) > 1.2 * COLUMNS)
-    return " .wrapped" if sentences and not info.startswith(("cpp", "json")) else ""
+    if sentences and not info.startswith(("cpp", "json")):
+        return " .wrapped"
+    return " .dense" if widths and max(widths) <= DENSE_COLUMNS else ""
 
 
 def anchor(name):

@@ -81,10 +81,10 @@ def answered_before_asked(site):
 
 def wrongly_broken():
     sentence, wide = "a" * 140, "a" * 115
-    cases = [("output 05.unsafe", [sentence], True), ("", ["short", wide], True), ("output 03.ladder", [wide] * 5, False),
-             ("cpp", [sentence], False), ("sh", ["short"], False)]
-    return [f"{len(block)} lines of {len(block[-1])} in '{info}'" for info, block, broken in cases
-            if bool(markdown_text.wrapped(info, block)) != broken]
+    cases = [("output 05.unsafe", [sentence], " .wrapped"), ("", ["short", wide], " .wrapped"), ("output 03.ladder", [wide] * 5, " .dense"),
+             ("cpp", [sentence], ""), ("cpp", [wide], " .dense"), ("sh", ["short"], "")]
+    return [f"{len(block)} lines of {len(block[-1])} in '{info}'" for info, block, kind in cases
+            if markdown_text.wrapped(info, block) != kind]
 
 
 def sources_linked(site):

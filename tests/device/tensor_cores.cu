@@ -1,5 +1,6 @@
-// nvcc compiles every tensor-core kernel and every wrapped instruction; the suite asks no more of
-// this file.
+// nvcc compiles every tensor-core kernel and every wrapped instruction; the suite asks for the
+// kernels' registers (registers.tsv).
+#include "yotta/device/tensor_cores_cuda_pipeline.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
 
 namespace yotta {
@@ -15,6 +16,7 @@ YOTTA_COMPILE(matmul_tile<Large, Loads::words, Rows::plain>);
 YOTTA_COMPILE(matmul_tile<Large, Loads::ldmatrix, Rows::plain>);
 YOTTA_COMPILE(matmul_tile<Large, Loads::ldmatrix, Rows::swizzled>);
 YOTTA_COMPILE(matmul_pipeline<Large, 3>);
+YOTTA_COMPILE(matmul_cuda_pipeline<Large, 3>);
 
 // The table takes the kernels' addresses.
 inline int count_rungs() {

@@ -26,10 +26,10 @@ export const several = (count, one) => `${shown(count, 6)} ${one}${count === 1 ?
 export const measured = (value, unit, digits) =>
   value === null ? shown(value) : `${shown(value, digits)} ${value === 1 ? unit.replace(/^(\w+ch)es\b/, "$1").replace(/^(?!times)(\w{3,})s\b/, "$1") : unit}`.trim();
 
-// 1 k, 64 k, 1 M, 1 G
+// 1 k, 64 k, 1 M, 1 G, 1 P
 export function rounded(value) {
-  if (value >= 1e15) return shown(value, 2);
-  for (const [power, letter] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]])
+  if (value >= 1e18) return shown(value, 2);
+  for (const [power, letter] of [[1e15, " P"], [1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]])
     if (value >= power * 0.9995) return shown(value / power) + letter;
   return shown(value);
 }
