@@ -59,7 +59,8 @@ else()
   endforeach()
 
   # Registers, spills and occupancy are not worse than in the table.
-  foreach(file device/matmul device/tensor_cores device/tensor_cores_hopper device/flash_attention device/flex_attention_kernel nn/attention_f32)
+  foreach(file device/matmul device/tensor_cores device/tensor_cores_hopper device/flash_attention device/flex_attention_kernel nn/attention_f32
+               ../course/training/cuda ../lessons/02_roofline/gpu ../bench/gpu_matmul)
     get_filename_component(stem ${file} NAME)
     foreach(arch sm_80 sm_90a)
       if(stem STREQUAL tensor_cores_hopper AND arch STREQUAL sm_80)
