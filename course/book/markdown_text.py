@@ -35,11 +35,13 @@ def fence_line(info, topic, more=""):
 
 def wrapped(info, block):
     """The class of a block with long lines: sentences are broken; lines of C++ and tables are not, and have smaller letters if they fit then."""
-    widths = [len(line) for line in block if len(line) > COLUMNS]
-    sentences = widths and (len(widths) < 3 or max(widths) > 1.2 * COLUMNS)
-    if sentences and not info.startswith(("cpp", "json")):
-        return " .wrapped"
-    return " .dense" if widths and max(widths) <= DENSE_COLUMNS else ""
+    wide = [line for line in block if len(line) > COLUMNS]
+    if not wide:
+        return ""
+    fits = max(map(len, wide)) <= DENSE_COLUMNS
+    if info.startswith(("cpp", "json")) or fits and (len(wide) >= 3 or any("──" in line for line in wide)):
+        return " .dense" if fits else ""
+    return " .wrapped" if len(wide) < 3 or max(map(len, wide)) > 1.2 * COLUMNS else ""
 
 
 def anchor(name):
@@ -101,8 +103,16 @@ def convert(text, topic, mathematics, link):
 def blank_before_list(out, line):
     """Elsewhere a list may follow its sentence without a blank line."""
     starts = LIST.match(line) or line.startswith("|")
-    if starts and out and out[-1].strip() and not out[-1].startswith((" ", "|")) and not LIST.match(out[-1]):
+    if starts and out and out[-1].strip() and not out[-1].startswith("|") and not in_list(out):
         out.append("")
+
+
+def in_list(out):
+    """Does the last line belong to an item? What follows a block of code does not, for mkdocs."""
+    for line in reversed(out):
+        if FENCE.match(line) or LIST.match(line) or line.strip() and not line.startswith(" "):
+            return bool(LIST.match(line))
+    return False
 
 
 def html(line):
