@@ -39,7 +39,8 @@ def wrapped(info, block):
     if not wide:
         return ""
     fits = max(map(len, wide)) <= DENSE_COLUMNS
-    if info.startswith(("cpp", "json")) or fits and (len(wide) >= 3 or any("──" in line for line in wide)):
+    columns = len(wide) >= 3 or any("──" in line or "   " in line.strip() for line in wide)
+    if info.startswith(("cpp", "json")) or fits and columns:
         return " .dense" if fits else ""
     return " .wrapped" if len(wide) < 3 or max(map(len, wide)) > 1.2 * COLUMNS else ""
 

@@ -82,7 +82,7 @@ def answered_before_asked(site):
 def wrongly_broken():
     sentence, wide = "a" * 140, "a" * 115
     cases = [("output 05.unsafe", [sentence], " .wrapped"), ("", ["short", wide], " .wrapped"), ("output 03.ladder", [wide] * 5, " .dense"),
-             ("", ["x " + "─" * 115] * 2, " .dense"), ("cpp", [sentence], ""), ("cpp", [wide], " .dense"), ("sh", ["short"], "")]
+             ("", ["x " + "─" * 115] * 2, " .dense"), ("output 19.dual", ["rank 0   " + "0F0 " * 26], " .dense"), ("cpp", [sentence], ""), ("cpp", [wide], " .dense"), ("sh", ["short"], "")]
     return [f"{len(block)} lines of {len(block[-1])} in '{info}'" for info, block, kind in cases
             if markdown_text.wrapped(info, block) != kind]
 
