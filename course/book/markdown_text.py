@@ -42,7 +42,7 @@ def wrapped(info, block):
     columns = len(wide) >= 3 or any("──" in line or "   " in line.strip() for line in wide)
     if info.startswith(("cpp", "json")) or fits and columns:
         return " .dense" if fits else ""
-    return " .wrapped" if len(wide) < 3 or max(map(len, wide)) > 1.2 * COLUMNS else ""
+    return " .wrapped" if info.startswith("sh") or len(wide) < 3 or max(map(len, wide)) > 1.2 * COLUMNS else ""
 
 
 def anchor(name):
