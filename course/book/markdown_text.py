@@ -71,7 +71,7 @@ class Mathematics:
 def convert(text, topic, mathematics, link):
     """The page's text; `link(target)` says where a link of the repository leads in the book."""
     out, fence, formula = [], None, None
-    lines = text.splitlines()
+    lines = indented(text.splitlines())
     for i, line in enumerate(lines):
         opening = FENCE.match(line)
         if fence:
@@ -101,6 +101,18 @@ def convert(text, topic, mathematics, link):
     return "\n".join(out) + "\n"
 
 
+def indented(lines):
+    """What belongs to an item of a numbered list has three spaces elsewhere, and four here."""
+    out, in_item, in_block = [], False, False
+    for line in lines:
+        if line.strip() and not line.startswith(" ") and not in_block:
+            in_item = bool(re.match(r"\d+[.)] ", line))
+        if FENCE.match(line):
+            in_block = not in_block
+        out.append(" " + line if in_item and line.startswith("   ") else line)
+    return out
+
+
 def blank_before_list(out, line):
     """Elsewhere a list may follow its sentence without a blank line."""
     starts = LIST.match(line) or line.startswith("|")
@@ -109,9 +121,9 @@ def blank_before_list(out, line):
 
 
 def in_list(out):
-    """Does the last line belong to an item? What follows a block of code does not, for mkdocs."""
+    """Does the last line belong to an item's first paragraph? After another one mkdocs wants a blank line."""
     for line in reversed(out):
-        if FENCE.match(line) or LIST.match(line) or line.strip() and not line.startswith(" "):
+        if FENCE.match(line) or LIST.match(line) or not line.startswith(" "):
             return bool(LIST.match(line))
     return False
 

@@ -89,8 +89,8 @@ def left_markdown(site, pages):
         for word in ("ymath", "ysource", "<p>```", "<p>| "):
             if word in text:
                 found.append(f"{name}: '{word}' is left")
-        for paragraph in re.findall(r"<p>(.*?)</p>", re.sub(r"<pre.*?</pre>", "", text, flags=re.S), re.S):
-            found += [f"{name}: an item of a list is within a paragraph: {item[:60]}" for item in re.findall(r"\n *((?:-|\d+\.) .*)", paragraph)]
+        words = re.sub(r"<(pre|script|style|svg|code)\b.*?</\1>", "", text[text.find("<article"):text.find("</article")], flags=re.S)
+        found += [f"{name}: no item of a list: {item[:60]}" for item in re.findall(r"^ *((?:-|\d+\.) .*)", words, re.M)]
     return found
 
 
