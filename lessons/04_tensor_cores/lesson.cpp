@@ -9,6 +9,7 @@
 #include "counts.hpp"
 #include "course/lesson/lesson.hpp"
 #include "course/pictures/chip_roofs_picture.hpp"
+#include "hopper.hpp"
 #include "lottery.hpp"
 #include "yotta/core/dot_chains.hpp"
 #include "yotta/core/log_matmul.hpp"
@@ -351,6 +352,10 @@ int main(int argc, char** argv) {
         by_hand(lesson, options);
         ladder(lesson, options);
         swizzle(lesson);
+        hopper_page::rungs(lesson);
+        hopper_page::tiles(lesson);
+        hopper_page::timelines(lesson, options.draw != 0);
+        hopper_page::stores(lesson);
         precision(lesson, options);
         everything_else(lesson);
         forgotten_cast(lesson);
@@ -366,6 +371,7 @@ int main(int argc, char** argv) {
         dots(lesson, options);
         lesson.section("Mistake: a tile is read before it has landed");
         lesson.say("{}", read_too_early());
+        hopper_page::mistake(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 04");
       },
       {{"lane", "the lane to look at", &options.lane, 0, 31},
@@ -376,5 +382,6 @@ int main(int argc, char** argv) {
        {"dimensions", "of the points whose distances are timed by the model", &options.dimensions,
         1, 1 << 20},
        {"measure", "1 measures this CPU too; 0 only counts", &options.measure, 0, 1},
-       {"draw", "1 writes chip_roofs.svg into this folder", &options.draw, 0, 1}});
+       {"draw", "1 writes chip_roofs.svg and hopper_rungs.svg into this folder", &options.draw, 0,
+        1}});
 }

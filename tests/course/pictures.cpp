@@ -11,6 +11,7 @@
 
 #include "course/lesson/h100_runs.hpp"
 #include "course/pictures/chip_roofs_picture.hpp"
+#include "course/pictures/hopper_picture.hpp"
 #include "course/pictures/latency_picture.hpp"
 #include "course/pictures/multiplies_picture.hpp"
 #include "course/pictures/race_picture.hpp"
@@ -139,6 +140,17 @@ TEST_CASE("chips on one roofline, and how latency lags, are what is drawn") {
       "1 writes it anew into this folder");
 }
 
+TEST_CASE("Hopper's rungs as timelines are what is drawn, and each is busier than the one before") {
+  CHECK_MESSAGE(
+      runner::read_text(root + "/course/pictures/hopper_rungs.svg") == hopper_svg(),
+      "course/pictures/hopper_rungs.svg is not what is drawn; ./yotta lesson 04 -- --measure "
+      "0 --draw 1 writes it anew into this folder");
+  CHECK(found(hopper_svg(), ">busy: (\\d+)%<") == std::vector<std::string>{"29", "44", "50", "67"});
+  for (const HopperTimeline& each : hopper_picture::timelines())
+    for (size_t i = 1; i < each.multiplies.size(); ++i)
+      CHECK(each.multiplies[i].begin >= each.multiplies[i - 1].end);
+}
+
 TEST_CASE("latency lags: Patterson's factors, and throughput ahead at every milestone") {
   const std::vector<Technology> all = latency_lags();
   const double printed[][2] = {{2250, 21}, {1000, 16}, {143, 8}, {120, 4}};
@@ -168,8 +180,8 @@ TEST_CASE("lesson 05 shows measured points on two formulas, and what was counted
 }
 
 TEST_CASE("pictures have 900 pixels at most, and letters of 9 or more") {
-  for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "latency_lags",
-                           "multiplies", "zero"}) {
+  for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "hopper_rungs",
+                           "latency_lags", "multiplies", "zero"}) {
     CAPTURE(std::string(file));
     const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
     CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);

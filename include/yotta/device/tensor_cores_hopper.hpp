@@ -53,13 +53,14 @@ __device__ void fill_place(const Ring& ring, int step, const CUtensorMap* a, con
   const int place = step % Ring::stages;
   const auto parity = static_cast<uint32_t>(step / Ring::stages % 2);
   while (!mbarrier_try_wait_parity(ring.empty + place, 1 - parity)) continue;
-  copy_step(ring, place, a, b, row, column, l);
+  mbarrier_arrive_expect_tx(ring.full + place, Ring::step_bytes);
+  copy_tiles(ring, place, a, b, row, column, l);
 }
 
 // A consumer, the warp group of this number: adds the product of the step's tiles to d, as soon as
 // they are there, and says that it is done with them.
-template <class Ring, int BN>
-__device__ __forceinline__ void empty_place(const Ring& ring, int step, float (&d)[BN], int group) {
+template <class Ring, int sums>
+__device__ void empty_place(const Ring& ring, int step, float (&d)[sums], int group) {
   const int place = step % Ring::stages;
   const auto parity = static_cast<uint32_t>(step / Ring::stages % 2);
   while (!mbarrier_try_wait_parity(ring.full + place, parity)) continue;

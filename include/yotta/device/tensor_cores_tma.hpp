@@ -47,12 +47,12 @@ struct TileRing {
   __device__ char* b_at(int place) const { return a_at(place) + bytes_of_a(BM); }
 };
 
-// One thread starts the copies of the tiles at (row, l) of A and (l, column) of B.
+// One thread starts the copies of the tiles at (row, l) of A and (l, column) of B, step_bytes in
+// all, which the place's `full` counts.
 template <class Ring>
-__device__ void copy_step(const Ring& ring, int place, const CUtensorMap* a, const CUtensorMap* b,
-                          int row, int column, int l) {
+__device__ void copy_tiles(const Ring& ring, int place, const CUtensorMap* a, const CUtensorMap* b,
+                           int row, int column, int l) {
   uint64_t* const full = ring.full + place;
-  mbarrier_arrive_expect_tx(full, Ring::step_bytes);
   cp_async_bulk_tensor(ring.a_at(place), a, {l, row}, full);
   for (int panel = 0; panel < Ring::BN; panel += 64)
     cp_async_bulk_tensor(ring.b_at(place) + bytes_of_b(panel), b, {column + panel, l}, full);
@@ -67,8 +67,9 @@ __global__ void __launch_bounds__(128)
   const int row = static_cast<int>(blockIdx.y) * 64, column = static_cast<int>(blockIdx.x) * BN;
   const int steps = (k + hopper_BK - 1) / hopper_BK;
   const auto copy = [&](int step) {
-    if (threadIdx.x == 0 && step < steps)
-      copy_step(ring, step % stages, &a, &b, row, column, step * hopper_BK);
+    if (threadIdx.x != 0 || step >= steps) return;
+    mbarrier_arrive_expect_tx(full + step % stages, ring.step_bytes);
+    copy_tiles(ring, step % stages, &a, &b, row, column, step * hopper_BK);
   };
   if (threadIdx.x == 0) {
     for (int place = 0; place < stages; ++place) mbarrier_init(full + place, 1);
