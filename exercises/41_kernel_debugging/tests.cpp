@@ -132,3 +132,94 @@ TEST_CASE("41.3: a transpose without bank conflicts, whole sectors in and out") 
                   "warp want neighbours, in A as in C",
                   sectors, least));
 }
+
+namespace {
+
+// An element that says where it lies; up to 128 x 128. Never 0, which means: outside of the matrix.
+uint16_t code(int row, int column) { return static_cast<uint16_t>(0x8000 | row << 7 | column); }
+exercise::Bits coded(int rows, int columns) {
+  exercise::Bits bits;
+  for (int i = 0; i < rows * columns; ++i) bits.push_back(code(i / columns, i % columns));
+  return bits;
+}
+std::string decoded(char name, uint32_t bits) {
+  if (bits == 0) return "0";
+  return fmt::format("{}({}, {})", name, bits >> 7 & 0x7f, bits & 0x7f);
+}
+
+exercise::Bits as_bits(const std::vector<float>& numbers) {
+  exercise::Bits bits;
+  for (const float each : numbers) bits.push_back(bfloat16(each).bits);
+  return bits;
+}
+
+constexpr int ring_side = 64;  // of the tiles
+
+// What the matrix has there: its code, or 0 outside.
+uint16_t coded_at(int rows, int columns, int row, int column) {
+  return row < rows && column < columns ? code(row, column) : 0;
+}
+
+void expect_tiles(exercise::Sizes shape, int row, int column, int places) {
+  const auto [m, n, k] = shape;
+  const std::string about = fmt::format("{} steps, a ring of {}", (k + 63) / 64, places);
+  exercise::Bits tiles;
+  const std::string error = exercise::error_of(
+      [&] { tiles = solution.produced(coded(m, k), coded(k, n), shape, row, column, places); });
+  expect(error.empty(),
+         fmt::format("{}: {}{}", about, error,
+                     error.find("on its way") == error.npos
+                         ? ""
+                         : ". Are all bytes announced that the copies of a step bring?"));
+  for (int i = 0; i < std::ssize(tiles); ++i) {
+    const int step = i / (2 * ring_side * ring_side), left = ring_side * step;
+    const bool of_a = i / (ring_side * ring_side) % 2 == 0;
+    const int r = i / ring_side % ring_side, c = i % ring_side;
+    const uint16_t got = tiles[static_cast<size_t>(i)],
+                   wanted = of_a ? coded_at(m, k, row + r, left + c)
+                                 : coded_at(k, n, left + r, column + c);
+    expect(got == wanted,
+           fmt::format("{}, step {}: in the tile of {} ({}, {}) is {}, expected {}", about, step,
+                       of_a ? 'A' : 'B', r, c, decoded(of_a ? 'A' : 'B', got),
+                       decoded(of_a ? 'A' : 'B', wanted)));
+  }
+}
+
+// C of whole numbers, which are exact in any order, by both groups.
+void expect_consumed(exercise::Sizes shape, int places) {
+  const auto [m, n, k] = shape;
+  const std::string about =
+      fmt::format("({0}, {1}) times ({1}, {2}), a ring of {3}", m, k, n, places);
+  const std::vector<float> a = whole_numbers(m * k, 7), b = whole_numbers(k * n, 5);
+  std::vector<float> wanted(static_cast<size_t>(m * n)), c;
+  matmul_naive(row_major(a.data(), m, k), row_major(b.data(), k, n), row_major(wanted.data(), m, n),
+               Into::overwrite);
+  const std::string error =
+      exercise::error_of([&] { c = solution.consumed(as_bits(a), as_bits(b), shape, places); });
+  expect(error.empty(), fmt::format("{}: {}", about, error));
+  for (size_t i = 0; i < c.size(); ++i) {
+    const size_t above = i - 64 * static_cast<size_t>(n);  // far beyond C for the first rows
+    const bool of_above = above < i && c[i] == wanted[above] && c[i + 1] == wanted[above + 1];
+    expect(c[i] == wanted[i],
+           fmt::format("{}: C({}, {}) is {}, expected {}{}", about, i / static_cast<size_t>(n),
+                       i % static_cast<size_t>(n), c[i], wanted[i],
+                       of_above ? ": that is what belongs 64 rows above. Which rows of A does the "
+                                  "second group take?"
+                                : ""));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("41.4: each step's tiles come, in rings of one and of three places") {
+  for (const int places : {3, 1}) {
+    expect_tiles({64, 64, 128}, 0, 0, places);
+    expect_tiles({100, 120, 120}, 64, 64, places);
+  }
+  expect_tiles({64, 64, 40}, 0, 0, 1);
+}
+
+TEST_CASE("41.5: C = A B by two groups, in rings of one and of three places") {
+  expect_consumed({120, 40, 136}, 3);
+  expect_consumed({80, 40, 136}, 1);
+}
