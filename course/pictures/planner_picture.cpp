@@ -237,8 +237,8 @@ std::string cases_svg() {
   std::string svg = svg::paper(900, 520, "The four cases as a map of batch and chips");
   svg += svg::text(20, 28, "FSDP alone on H100, sequences of 8192 tokens: which limit is passed",
                    "start", svg::ink, 15, true);
-  svg += case_map(80, false, "eight cards of a node together: C / W = 2474");
-  svg += case_map(510, true, "one ring, one card of a node: C / W = 19,788");
+  svg += case_map(80, false, "eight cards of a node together: P / W = 2474");
+  svg += case_map(510, true, "one ring, one card of a node: P / W = 19,788");
   svg += svg::text(30, 58, "chips");
   constexpr double at[] = {40, 190, 350, 580};
   for (int each = 0; each < 4; ++each)

@@ -51,9 +51,9 @@ inline std::string row(int stage, double y) {
                               "start", svg::ink, 13, true);
   for (int rank = 0; rank < ranks; ++rank)
     svg += held_by(rank, stage, left + rank * (rank_width + apart), y);
-  constexpr int64_t P = 1024;  // divides by the ranks
-  const auto held = static_cast<double>(zero_bytes_held(stage, ranks, P, zero_paper_bytes)) / P;
-  return svg + svg::text(884, y + 20, fmt::format("{} P", held), "end", svg::ink, 13, true);
+  constexpr int64_t N = 1024;  // divides by the ranks
+  const auto held = static_cast<double>(zero_bytes_held(stage, ranks, N, zero_paper_bytes)) / N;
+  return svg + svg::text(884, y + 20, fmt::format("{} N", held), "end", svg::ink, 13, true);
 }
 
 }  // namespace zero_picture_parts
@@ -61,7 +61,7 @@ inline std::string row(int stage, double y) {
 inline std::string zero_svg() {
   namespace parts = zero_picture_parts;
   std::string svg = svg::paper(900, 286, "What four ranks hold: DDP and the stages of ZeRO");
-  svg += svg::text(20, 28, "What four ranks hold of P parameters", "start", svg::ink, 15, true);
+  svg += svg::text(20, 28, "What four ranks hold of N parameters", "start", svg::ink, 15, true);
   svg += svg::text(884, 56, "bytes a rank", "end");
   for (int rank = 0; rank < parts::ranks; ++rank)
     svg += svg::text(parts::left + rank * (parts::rank_width + parts::apart), 56,

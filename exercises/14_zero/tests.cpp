@@ -206,8 +206,8 @@ TEST_CASE("14.2: a rank holds optimizer state for its part alone") {
     const AdamW optimizer(zero->shards());
     require(
         state_bytes() == 10 * numbers,
-        fmt::format("{}P bytes held, 10P allowed: stage 1 on 4 ranks in f32 holds 4P of weights, "
-                    "4P of gradients and a quarter of AdamW's 8P",
+        fmt::format("{}N bytes held, 10N allowed: stage 1 on 4 ranks in f32 holds 4N of weights, "
+                    "4N of gradients and a quarter of AdamW's 8N",
                     state_bytes() / numbers));
   });
   CHECK(true);
@@ -323,19 +323,19 @@ TEST_CASE("14.4: stage 2 sends while backward goes on") {
   CHECK(true);
 }
 
-TEST_CASE("14.4: a bucket's gradients move P (p-1)/p elements, half of an all_reduce") {
+TEST_CASE("14.4: a bucket's gradients move N (p-1)/p elements, half of an all_reduce") {
   run_before_finish(4, [](Communicator& world) {
     const std::vector<ParameterPtr> parameters = make_parameters();
     auto zero = solution.make_zero(parameters, world, 2, one_bucket);
     backward(parameters, world.rank(), 0);
     world.barrier();
-    const int64_t P = numbers / 4 * 3;  // times (p-1)/p
+    const int64_t N = numbers / 4 * 3;  // times (p-1)/p
     const int64_t moved = context().ledger.total_traffic().bytes_sent / 4;
     require(
-        moved == P,
-        fmt::format("{}P moved, not P (times (p-1)/p): a rank that steps a part needs only that "
-                    "part of the sum. A reduce_scatter moves P, an all_reduce 2P",
-                    static_cast<double>(moved) / static_cast<double>(P)));
+        moved == N,
+        fmt::format("{}N moved, not N (times (p-1)/p): a rank that steps a part needs only that "
+                    "part of the sum. A reduce_scatter moves N, an all_reduce 2N",
+                    static_cast<double>(moved) / static_cast<double>(N)));
     const Tensor arriving = zero->buckets()[0].arriving;
     require(arriving.defined() && arriving.numel() == numbers / 4,
             fmt::format("`arriving` has {} numbers, and a rank's part has {}",

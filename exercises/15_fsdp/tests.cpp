@@ -298,18 +298,18 @@ void expect_own_gather_first(char what) {
 TEST_CASE("15.1: at rest a rank holds 1/p of weights, gradients and optimizer state") {
   run(4, [](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net({3, 8}, {1, DType::f32});
-    const int64_t P = parameters(LinearNetConfig{3, 8});
+    const int64_t N = parameters(LinearNetConfig{3, 8});
     const auto fsdp = solution.make_fsdp(model, world, {});
     const std::vector<ParameterPtr> shards = parameters(fsdp->stack());
     for (const ParameterPtr& each : shards) each->gradient();
     const AdamW optimizer(shards);
     const int64_t held =
         live(MemoryKind::parameters) + live(MemoryKind::gradients) + live(MemoryKind::optimizer);
-    require(held == 4 * P,
-            fmt::format("{}P bytes held, 4P allowed: on 4 ranks each holds a quarter of the 16 "
+    require(held == 4 * N,
+            fmt::format("{}N bytes held, 4N allowed: on 4 ranks each holds a quarter of the 16 "
                         "bytes that f32 weights, gradients and AdamW's state take for each of "
-                        "the P parameters",
-                        static_cast<double>(held) / static_cast<double>(P)));
+                        "the N parameters",
+                        static_cast<double>(held) / static_cast<double>(N)));
   });
   CHECK(true);
 }
@@ -538,7 +538,7 @@ TEST_CASE("15.4: reshard frees the whole weights, and they can be gathered anew"
   CHECK(true);
 }
 
-TEST_CASE("15.5: two gathers and one reduction send 3P (p-1)/p elements") {
+TEST_CASE("15.5: two gathers and one reduction send 3N (p-1)/p elements") {
   for (const int p : exercise::ranks({4, 2, 3}))
     run_before(&AnyUnit::finish_reduce, p, [&](Communicator& world) {
       const std::vector<ParameterPtr> parameters = make_parameters();
@@ -548,12 +548,12 @@ TEST_CASE("15.5: two gathers and one reduction send 3P (p-1)/p elements") {
         unit->reshard();
       }
       backward_unit(*unit, parameters, world.rank(), 0);
-      const int64_t P = padded(numbers, p);
+      const int64_t N = padded(numbers, p);
       const int64_t sent = sent_by_now(world) / 8;
-      const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * P);
-      require(sent == 3 * P / p * (p - 1),
-              fmt::format("{}P moved, not 3P (times (p-1)/p, on {} ranks): an all_gather moves P, "
-                          "a reduce_scatter P, an all_reduce 2P",
+      const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * N);
+      require(sent == 3 * N / p * (p - 1),
+              fmt::format("{}N moved, not 3N (times (p-1)/p, on {} ranks): an all_gather moves N, "
+                          "a reduce_scatter N, an all_reduce 2N",
                           in_p, p));
       return unit;
     });

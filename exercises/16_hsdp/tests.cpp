@@ -154,7 +154,7 @@ TEST_CASE("16.1: between groups: an all_reduce of a shard, once a step") {
             between == right * p ? "that is whole gradients; only shards cross"
             : between == right * m
                 ? "only the last microbatch of a step sends between groups"
-                : "an all_reduce of P/p elements over R ranks sends 2 (R-1)/R of them";
+                : "an all_reduce of N/p elements over R ranks sends 2 (R-1)/R of them";
         expect(between == right, fmt::format("p = {}, R = {}, {} microbatches: {} elements, not "
                                              "{}: {}",
                                              p, R, m, between, right, why));

@@ -56,7 +56,7 @@ Limits limits(double batch, double sequence) { return {batch, sequence, 1000, 10
 void expect_case(const Limits& l, double chips, Reached right, const std::string& why) {
   const Reached found = solution.limit_case(l, chips);
   expect(found == right,
-         fmt::format("B {}, T {}, C / W {}, {} chips: {}, not {}. {}", l.batch, l.sequence,
+         fmt::format("B {}, T {}, P / W {}, {} chips: {}, not {}. {}", l.batch, l.sequence,
                      l.flops / l.sends, chips, name(found), name(right), why));
 }
 void expect_fed(const Limits& l, const MeshShape& shape, const Fed& right, const std::string& why) {
@@ -262,7 +262,7 @@ TEST_CASE("28.4: each of the four cases") {
   expect_case(limits(10'000, 200), 50, Reached::neither,
               "At exactly one sequence per chip it works");
   expect_case(limits(10'000, 50), 100, Reached::neither,
-              "At exactly C / W tokens per chip FSDP's trips are hidden");
+              "At exactly P / W tokens per chip FSDP's trips are hidden");
 }
 
 TEST_CASE("28.4: a batch above the critical one does not help") {
@@ -278,7 +278,7 @@ TEST_CASE("28.4: a batch above the critical one does not help") {
 
 TEST_CASE("28.5: what each axis moves") {
   const Limits l = limits(10'000, 200);  // 50 and 100 chips
-  expect_fed(l, {}, {50, 100}, "B / T, and B W / C");
+  expect_fed(l, {}, {50, 100}, "B / T, and B W / P");
   expect_fed(l, {.cp = 4}, {200, 100}, "cp chips share a sequence, and each gathers all weights");
   expect_fed(l, {.pp = 4}, {50, 400},
              "A chip of a pipeline gathers 1/pp of the weights; and pp stages need pp sequences at "

@@ -90,7 +90,7 @@ void resharding(Lesson& lesson) {
 void all_to_all(Lesson& lesson) {
   lesson.section("An array of 8 MiB on a ring: all_gather of A[I_X, J], all_to_all to A[I, J_X]");
   lesson.say("{:>5} {:>16} {:>16} {:>8} {:>16} {:>14}", "chips", "gather, bytes", "all_to_all",
-             "ratio", "gather V/W, us", "all_to_all, us");
+             "ratio", "gather N/W, us", "all_to_all, us");
   for (const int n : {2, 4, 8, 16}) {
     const NamedMesh mesh{{{'X', n}}};
     const auto reports = run_ranks(n, [&](Communicator& world) {
@@ -268,7 +268,7 @@ void thresholds(Lesson& lesson, const Sizes& s) {
                tokens, us(product), us(gather),
                product > gather ? "compute-bound" : "network-bound");
   }
-  lesson.say("the run crosses at {:.0f}: (n-1)/n of the formula, which rounds the gather up to V/W",
+  lesson.say("the run crosses at {:.0f}: (p-1)/p of the formula, which rounds the gather up to N/W",
              flops_per_sent_byte(v5p.bf16, W) * us(gather) /
                  us(torus_gather_seconds({W, 0}, {n}, 2.0 * 8192 * 8192)));
   lesson.section("Bounds of TPU v5p, F 32768");

@@ -261,7 +261,7 @@ void steps_on_the_clock(Lesson& lesson) {
   }
 }
 
-// The short form, with round figures: alpha lg p <= (B T / C - beta) N.
+// The short form, with round figures: alpha lg p <= (B T / P - beta) N.
 void short_form(Lesson& lesson) {
   struct Case {
     const char* title;
@@ -269,7 +269,7 @@ void short_form(Lesson& lesson) {
     int ranks;
   };
   const double alpha = 1e-6, flops = 1500e12, tokens = 8e3;
-  lesson.say("\nThe short inequality (alpha 1 us, C = 1500 TFLOP/s, T = 8000 tokens):");
+  lesson.say("\nThe short inequality (alpha 1 us, P = 1500 TFLOP/s, T = 8000 tokens):");
   for (const Case& each : {Case{"between nodes", 50e9, 4, 1024}, {"in a node", 1e12, 1, 8}}) {
     const double least =
         alpha * std::log2(each.ranks) / (each.sequences * tokens / flops - 1 / each.bandwidth);

@@ -38,11 +38,11 @@ void table(Lesson& lesson) {
              "stage 3", "stage 1", "stage 2", "stage 3");
   for (const int64_t ranks : {1, 4, 16, 64, 256, 1024}) {
     std::string line = fmt::format("{:>5}  ", ranks);
-    for (const int64_t P : {int64_t{7'500'000'000}, int64_t{128'000'000'000}}) {
+    for (const int64_t N : {int64_t{7'500'000'000}, int64_t{128'000'000'000}}) {
       for (const int stage : {1, 2, 3})
         line += fmt::format(
             "{:>10.2f}",
-            static_cast<double>(zero_bytes_held(stage, ranks, P, zero_paper_bytes)) / 1e9);
+            static_cast<double>(zero_bytes_held(stage, ranks, N, zero_paper_bytes)) / 1e9);
       line += "    ";
     }
     lesson.say("{}", line.substr(0, line.find_last_not_of(' ') + 1));
@@ -116,7 +116,7 @@ Outcome train(int stage, int ranks, const Sizes& sizes, DType dtype = DType::f32
   Outcome outcome;
   run_ranks(ranks, [&](Communicator& world) {
     const Transformer model(config);
-    const int64_t P = parameter_count(model.stack());
+    const int64_t N = parameter_count(model.stack());
     Sharding sharding(model, world, stage, gradients);
     AdamW optimizer(sharding.stepped);
     const TrainOptions options{.schedule = {0.003, 0.003, 0, sizes.steps}};
@@ -137,7 +137,7 @@ Outcome train(int stage, int ranks, const Sizes& sizes, DType dtype = DType::f32
                           ledger.traffic("zero.norm").bytes_sent +
                           ledger.traffic("fsdp.norm").bytes_sent;
     outcome = {losses,
-               P,
+               N,
                memory.live(MemoryKind::parameters),
                memory.live(MemoryKind::gradients),
                memory.live(MemoryKind::optimizer),
@@ -203,9 +203,9 @@ void stages(Lesson& lesson, const Sizes& sizes) {
              "elements sent");
   for (size_t stage = 0; stage < 4; ++stage) {
     const Outcome& o = outcomes[stage];
-    const auto P = static_cast<double>(o.parameters);
-    const auto each = [&](int64_t bytes) { return static_cast<double>(bytes) / P; };
-    lesson.say("{:<9}{:>9.2f}{:>11.2f}{:>11.2f}{:>8.2f}{:>20.2f} P", names[stage], each(o.weights),
+    const auto N = static_cast<double>(o.parameters);
+    const auto each = [&](int64_t bytes) { return static_cast<double>(bytes) / N; };
+    lesson.say("{:<9}{:>9.2f}{:>11.2f}{:>11.2f}{:>8.2f}{:>20.2f} N", names[stage], each(o.weights),
                each(o.gradients), each(o.optimizer), each(o.weights + o.gradients + o.optimizer),
                each(o.bytes_sent) / 4);
     lesson.number(fmt::format("stage{}.bytes", stage),
@@ -236,7 +236,7 @@ void mixed(Lesson& lesson, const Sizes& sizes) {
 
 // ---- who breaks first --------------------------------------------------------------------------
 
-// The largest P, in 1e9, that a stage can hold in M bytes: zero_bytes_held(P) <= M.
+// The largest N, in 1e9, that a stage can hold in M bytes: zero_bytes_held(N) <= M.
 double largest(int stage, int64_t ranks, double M) {
   constexpr int64_t sample = 1 << 30;  // divides by every `ranks` of this lesson
   const auto held =
@@ -264,7 +264,7 @@ void breaks_memory(Lesson& lesson) {
 
 // Forward, backward beside the reduce_scatter, then the step and the all_gather of new weights.
 void breaks_network(Lesson& lesson, const Sizes& sizes) {
-  constexpr double P = 7.5e9;
+  constexpr double N = 7.5e9;
   constexpr int64_t p = 64;
   lesson.section(
       fmt::format("The network: a step of stage 1 or 2 with 7.5 billion parameters on {} {}chips, "
@@ -274,7 +274,7 @@ void breaks_network(Lesson& lesson, const Sizes& sizes) {
              "gradients, ms", "weights, ms", "step, ms", "MFU, %");
   for (const WorkedChip& chip : worked_chips(static_cast<double>(sizes.faster)))
     for (const double n : {512.0, chip.tokens_to_hide(), 8192.0}) {
-      const double forward = 2 * P * n / chip.flops, trip = 2 * P * (p - 1) / p / chip.sends;
+      const double forward = 2 * N * n / chip.flops, trip = 2 * N * (p - 1) / p / chip.sends;
       const double step = forward + std::max(2 * forward, trip) + trip;
       lesson.say("{:<10}{:>15.0f}{:>16.1f}{:>16.1f}{:>15.1f}{:>10.1f}{:>9.1f}", chip.name, n,
                  3e3 * forward, 1e3 * trip, 1e3 * trip, 1e3 * step, 100 * 3 * forward / step);

@@ -128,16 +128,16 @@ Memory measure(How how, const Sizes& sizes) {
 }
 
 void memory(Lesson& lesson, const Sizes& sizes) {
-  lesson.section(fmt::format("{} layers on {} ranks: by the busiest rank, for P parameters",
+  lesson.section(fmt::format("{} layers on {} ranks: by the busiest rank, for N parameters",
                              sizes.layers, sizes.ranks));
-  const auto P = static_cast<double>(parameters(sizes.net()));
+  const auto N = static_cast<double>(parameters(sizes.net()));
   lesson.say("{:<12}{:>14}{:>20}{:>17}", "", "bytes held", "bytes borrowed", "elements sent");
   const std::pair<How, const char*> rows[] = {
       {How::ddp, "DDP"}, {How::naive, "naive FSDP"}, {How::fsdp, "FSDP"}};
   for (const auto& [how, name] : rows) {
     const Memory most = measure(how, sizes);
-    lesson.say("{:<12}{:>12.2f} P{:>18.2f} P{:>15.2f} P", name, static_cast<double>(most.held) / P,
-               static_cast<double>(most.borrowed) / P, static_cast<double>(most.sent) / 4 / P);
+    lesson.say("{:<12}{:>12.2f} N{:>18.2f} N{:>15.2f} N", name, static_cast<double>(most.held) / N,
+               static_cast<double>(most.borrowed) / N, static_cast<double>(most.sent) / 4 / N);
     lesson.number(fmt::format("{}.held", name), static_cast<double>(most.held));
     lesson.number(fmt::format("{}.borrowed", name), static_cast<double>(most.borrowed));
     lesson.number(fmt::format("{}.sent", name), static_cast<double>(most.sent));
@@ -195,8 +195,8 @@ double forward_flops(const Sizes& sizes) {
 
 // A pass on chips that take 1 s for a layer's forward, linked so that a gather takes g s.
 Timed timed_pass(const Sizes& sizes, double g, const FsdpOptions& options) {
-  const auto N = static_cast<double>(sizes.ranks);
-  const double bytes = 4 * static_cast<double>(sizes.width * sizes.width) * (1 - 1 / N);
+  const auto p = static_cast<double>(sizes.ranks);
+  const double bytes = 4 * static_cast<double>(sizes.width * sizes.width) * (1 - 1 / p);
   const Cluster machine = ideal(sizes.p(), forward_flops(sizes), bytes / g);
   return run_on(machine, sizes.p(), [&](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net(sizes.net());

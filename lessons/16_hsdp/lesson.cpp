@@ -105,7 +105,7 @@ double one_step(Hsdp& hsdp, int64_t microbatches) {
 Counted count(int group, int apart, int64_t microbatches) {
   Cluster machine = cluster_named("h100x8");
   machine.levels = {{"node", 4, 1e-6, 1 / 450e9}, {"cluster", 8, 5e-6, 1 / 50e9}};
-  const auto P = static_cast<double>(parameters(net));
+  const auto N = static_cast<double>(parameters(net));
   Counted counted;
   const Timed run = run_on(machine, 8, [&](Communicator& world) {
     const std::vector<LayerPtr> model = make_linear_net(net);
@@ -113,19 +113,19 @@ Counted count(int group, int apart, int64_t microbatches) {
     if (apart > 1) std::swap(ranks.group, ranks.replicas);
     Hsdp hsdp(model, ranks);
     const double bytes = one_step(hsdp, microbatches);
-    if (world.rank() == 3) counted.held = bytes / P;
+    if (world.rank() == 3) counted.held = bytes / N;
   });
   for (const TraceEvent& event : run.trace.ranks[3])
     if (event.kind == EventKind::send && event.name.find("sdp.") != std::string_view::npos)
       (machine.link(3, event.peer).level == 0 ? counted.inside : counted.between) +=
-          static_cast<double>(event.bytes) / 4 / P;
+          static_cast<double>(event.bytes) / 4 / N;
   return counted;
 }
 
 void levels(Lesson& lesson) {
   lesson.section(
       "8 ranks in 2 nodes of 4: what rank 3 holds, in bytes, and sends in a step, in elements");
-  lesson.say("{:<34}{:>12}{:>16}{:>17}", "for P parameters", "held, bytes", "in node, el.",
+  lesson.say("{:<34}{:>12}{:>16}{:>17}", "for N parameters", "held, bytes", "in node, el.",
              "between, el.");
   struct Way {
     const char* name;
@@ -140,7 +140,7 @@ void levels(Lesson& lesson) {
                          {"FSDP over all, 4 microbatches", 8, 1, 4},
                          {"HSDP (p = 4), 4 microbatches", 4, 1, 4}}) {
     const Counted counted = count(way.group, way.apart, way.microbatches);
-    lesson.say("{:<34}{:>10.2f} P{:>14.2f} P{:>15.2f} P", way.name, counted.held, counted.inside,
+    lesson.say("{:<34}{:>10.2f} N{:>14.2f} N{:>15.2f} N", way.name, counted.held, counted.inside,
                counted.between);
     lesson.numbers(way.name, {counted.held, counted.inside, counted.between});
   }

@@ -212,7 +212,7 @@ void mixture(Lesson& lesson, int64_t tokens) {
   lesson.say("{:>6} {:>6} {:>12} {:>12} {:>12} {:>12}", "X", "tp", "FSDP", "tp", "both",
              "computing");
   for (double X = 64; X <= 4096; X *= 2)
-    lesson.say("{:>6.0f} {:>6.0f} {:>9.2f} ms {:>9.2f} ms {:>9.2f} ms {:>9.2f} ms", X, m.N / X,
+    lesson.say("{:>6.0f} {:>6.0f} {:>9.2f} ms {:>9.2f} ms {:>9.2f} ms {:>9.2f} ms", X, m.p / X,
                1e3 * mixture_fsdp_seconds(m, X), 1e3 * mixture_tp_seconds(m, X),
                1e3 * mixture_sent_seconds(m, X), 1e3 * mixture_math_seconds(m));
   lesson.say(
@@ -233,9 +233,9 @@ void bound(Lesson& lesson) {
     const auto bound_by_flops = [&](double tokens, bool mixes) {
       FsdpTpMixture m = pictured_mixture(tokens);
       m.F = F;
-      if (!mixes) return mixture_math_seconds(m) > mixture_fsdp_seconds(m, m.N);
+      if (!mixes) return mixture_math_seconds(m) > mixture_fsdp_seconds(m, m.p);
       double least = 1e300;
-      for (double X = 1; X <= m.N; X *= 1.01) least = std::min(least, mixture_sent_seconds(m, X));
+      for (double X = 1; X <= m.p; X *= 1.01) least = std::min(least, mixture_sent_seconds(m, X));
       return mixture_math_seconds(m) > least;
     };
     const auto tried = [&](bool mixes) {

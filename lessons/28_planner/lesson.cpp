@@ -311,7 +311,7 @@ void causes(Lesson& lesson) {
 
 void thresholds(Lesson& lesson) {
   lesson.section(
-      "Tokens a chip from which FSDP's trips are hidden: C / W, and chips for 16M tokens");
+      "Tokens a chip from which FSDP's trips are hidden: P / W, and chips for 16M tokens");
   struct Row {
     const char* name;
     BatchLimits limits;
@@ -374,7 +374,7 @@ void reaches(Lesson& lesson) {
   reach(lesson, "H100", h100_limits(batch, 131072), {8, 16, 16});
   reach(lesson, "TPU v5p", v5p_limits(batch, 8192, 2), {8, 2, 16}, "FSDP on two axes");
   const Chip &h100 = chip_named("h100"), &v5p = chip_named("v5p");
-  lesson.say("an axis's own limit: tp < F W / C = {:.0f} (H100, NVLink), {:.0f} (v5p, one axis);",
+  lesson.say("an axis's own limit: tp < F W / P = {:.0f} (H100, NVLink), {:.0f} (v5p, one axis);",
              most_tensor_parallel(53248, h100.bf16, h100.link),
              most_tensor_parallel(53248, v5p.bf16, 2 * v5p.link));
   lesson.say("cp: {:.0f} tokens per rank and more over one card (H100), {:.0f} over a link (v5p)",

@@ -218,25 +218,25 @@ std::vector<Way> ways_of(int64_t H) {
 // Bytes that a worker sends in a step: those of the ring, or packed; the suite counts them in the
 // ledger.
 double bytes_of(const Sizes& s, const Way& way) {
-  const int64_t k = s.workers, P = s.megaparameters * 1000000;
-  if (way.inner == 0) return static_cast<double>(ddp_bytes_sent_by_all(k, 4 * P) / k);
-  const int64_t round = way.options.bits > 0 ? packed_mean_bytes_sent(k, P, way.options.bits)
-                                             : mean_bytes_sent(k, P, 4);
+  const int64_t k = s.workers, N = s.megaparameters * 1000000;
+  if (way.inner == 0) return static_cast<double>(ddp_bytes_sent_by_all(k, 4 * N) / k);
+  const int64_t round = way.options.bits > 0 ? packed_mean_bytes_sent(k, N, way.options.bits)
+                                             : mean_bytes_sent(k, N, 4);
   return static_cast<double>(round) / static_cast<double>(k * way.inner);
 }
 
 // Seconds of a step of a model that is only described, between cities: the mean over rounds after
 // the first.
 double seconds_of(const Sizes& s, const Way& way, double flops) {
-  const int64_t round = std::max<int64_t>(way.inner, 1), rounds = 2, P = s.megaparameters * 1000000;
+  const int64_t round = std::max<int64_t>(way.inner, 1), rounds = 2, N = s.megaparameters * 1000000;
   std::vector<double> seconds;  // of worker 0, after each round
   const auto body = [&](Communicator& world) {
     const DeviceScope meta(Device::meta);
     std::vector<ParameterPtr> all;
     for (int64_t i = 0; i < pieces; ++i)
       all.push_back(
-          make_parameter(fmt::format("w{}", i), {1, P / pieces}, false, zeros(), 0, DType::f32));
-    Tensor gradients = Tensor::empty({P}, DType::f32);
+          make_parameter(fmt::format("w{}", i), {1, N / pieces}, false, zeros(), 0, DType::f32));
+    Tensor gradients = Tensor::empty({N}, DType::f32);
     Sgd inner(all);
     std::optional<Diloco> diloco;
     if (way.inner > 0) diloco.emplace(inner, world, way.options);

@@ -205,7 +205,7 @@ TEST_CASE("lesson 14 shows what four ranks hold, as it is drawn, and the formula
   const std::string svg = zero_svg();
   const bool same = runner::read_text(root + "/course/pictures/zero.svg") == svg;
   CHECK_MESSAGE(same, "./yotta lesson 14 -- --draw 1 writes zero.svg anew into this folder");
-  CHECK(found(svg, ">([\\d.]+) P<") == std::vector<std::string>{"16", "7", "5.5", "4"});
+  CHECK(found(svg, ">([\\d.]+) N<") == std::vector<std::string>{"16", "7", "5.5", "4"});
   const std::string page = runner::read_text(root + "/lessons/14_zero/README.md");
   CHECK(page.find("](../../course/pictures/zero.svg)") != std::string::npos);
 }

@@ -12,12 +12,12 @@
 using namespace yotta;
 
 namespace {
-constexpr int64_t k = 8, H = 500, P = 150'000'000;  // the main run of the paper
+constexpr int64_t k = 8, H = 500, N = 150'000'000;  // the main run of the paper
 }
 
 TEST_CASE("DiLoCo: 8 workers that meet every 500 steps send 500 times less than DDP") {
-  const auto ddp = static_cast<double>(H * ddp_bytes_sent_by_all(k, 4 * P));
-  const auto diloco = static_cast<double>(mean_bytes_sent(k, P, 4));
+  const auto ddp = static_cast<double>(H * ddp_bytes_sent_by_all(k, 4 * N));
+  const auto diloco = static_cast<double>(mean_bytes_sent(k, N, 4));
   CHECK(ddp / diloco == doctest::Approx(500).epsilon(1e-6).scale(0));
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("DiLoCo: the outer step is Nesterov's, with a rate of 0.7 and a moment
 }
 
 TEST_CASE("Streaming DiLoCo: 4 bits a number; with a scale for each 128 it is a 7.5th of f32") {
-  const auto whole = static_cast<double>(mean_bytes_sent(k, P, 4));
-  const auto few = static_cast<double>(packed_mean_bytes_sent(k, P, 4));
+  const auto whole = static_cast<double>(mean_bytes_sent(k, N, 4));
+  const auto few = static_cast<double>(packed_mean_bytes_sent(k, N, 4));
   CHECK(whole / few == doctest::Approx(32 / (4 + 32.0 / 128)).epsilon(1e-3).scale(0));
 }

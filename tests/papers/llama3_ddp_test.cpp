@@ -65,16 +65,16 @@ TEST_CASE("8B and 405B under DDP on 128 replicas of 16,384 H100: bytes, messages
   const Cluster c = cluster_named("h100x16384");
   const AlphaBeta network{c.levels[1].alpha, c.levels[1].beta, 0};
   const int p = 128;
-  for (const auto& [config, P] : {std::pair{llama3_8b(), int64_t{8'030'261'248}},
+  for (const auto& [config, N] : {std::pair{llama3_8b(), int64_t{8'030'261'248}},
                                   {llama3_405b(), int64_t{405'853'388'800}}}) {
     const double compute = alone(c, config, 8192).seconds;
     const Step ddp = mirrored(c, config, 8192, every(128, p));
-    CAPTURE(P);
+    CAPTURE(N);
     CAPTURE(compute);
     CAPTURE(ddp.seconds);
-    CHECK(ddp.bytes_sent == 2 * (p - 1) * (4 * P / p));
+    CHECK(ddp.bytes_sent == 2 * (p - 1) * (4 * N / p));
     CHECK(ddp.messages_sent == 2 * (p - 1) * ddp.buckets);
-    const double whole = 4.0 * static_cast<double>(P);
+    const double whole = 4.0 * static_cast<double>(N);
     const double communication = 2 * (p - 1) * static_cast<double>(ddp.buckets) * network.alpha +
                                  2.0 * (p - 1) / p * whole * network.beta;
     // Nothing hides the last bucket, the embedding's table; the one before may still be on its way.

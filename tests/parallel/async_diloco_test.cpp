@@ -74,7 +74,7 @@ TEST_CASE("one worker, rate 1, no momentum: the server follows the worker") {
   check_equal(out.weights, serial, 1, "weights");
 }
 
-TEST_CASE("with N = 1 the server's step is Nesterov's; with N it waits, and moves as far") {
+TEST_CASE("with n = 1 the server's step is Nesterov's; with more it waits, and moves as far") {
   const Tensor g = Tensor::full({1}, 0.5, DType::f64);
   AsyncOuter plain(Tensor::full({1}, 1, DType::f64), {});
   plain.take(g);

@@ -70,6 +70,6 @@ TEST_CASE("a network that is fast enough is hidden behind compute but for three 
 
 TEST_CASE("FSDP sends half as much again as DDP") {
   CHECK(fsdp_elements_sent(4, 1000, 0) == 2250);
-  CHECK(fsdp_elements_sent(4, 1000, 1000) == 1500);  // all stays whole: DDP's 2 P (N-1)/N
+  CHECK(fsdp_elements_sent(4, 1000, 1000) == 1500);  // all stays whole: DDP's 2 N (p-1)/p
   CHECK(fsdp_elements_sent(1, 1000, 0) == 0);
 }

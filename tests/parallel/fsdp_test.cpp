@@ -165,9 +165,9 @@ TEST_CASE("on two nodes FSDP's trips take an eighth of the time with one ring pe
     CHECK(seconds({algorithm}) < one_ring / 4);
 }
 
-TEST_CASE("a rank sends 3 P (N-1)/N elements, less what stays whole") {
+TEST_CASE("a rank sends 3 N (p-1)/p elements, less what stays whole") {
   for (const int ranks : {1, 2, 3, 4, 8}) {
-    const int64_t layer = padded(one_layer, ranks), P = net.layers * layer;
+    const int64_t layer = padded(one_layer, ranks), N = net.layers * layer;
     const auto sent = [&](const FsdpOptions& options) {
       std::vector<int64_t> bytes(static_cast<size_t>(ranks));
       run_ranks(ranks, [&](Communicator& world) {
@@ -180,14 +180,14 @@ TEST_CASE("a rank sends 3 P (N-1)/N elements, less what stays whole") {
       for (const int64_t each : bytes) CHECK(each == bytes[0]);
       return bytes[0] / 8;
     };
-    CHECK(sent({}) == fsdp_elements_sent(ranks, P, 0));
-    CHECK(sent({.prefetch = false}) == fsdp_elements_sent(ranks, P, 0));
-    CHECK(sent({.keep_last = true}) == fsdp_elements_sent(ranks, P, layer));
-    CHECK(sent({.reshard_after_forward = false}) == fsdp_elements_sent(ranks, P, P));
+    CHECK(sent({}) == fsdp_elements_sent(ranks, N, 0));
+    CHECK(sent({.prefetch = false}) == fsdp_elements_sent(ranks, N, 0));
+    CHECK(sent({.keep_last = true}) == fsdp_elements_sent(ranks, N, layer));
+    CHECK(sent({.reshard_after_forward = false}) == fsdp_elements_sent(ranks, N, N));
   }
 }
 
-TEST_CASE("a rank holds 1/N of weights, gradients and AdamW's state; the rest is borrowed") {
+TEST_CASE("a rank holds 1/p of weights, gradients and AdamW's state; the rest is borrowed") {
   for (const int ranks : {1, 2, 3, 4, 8})
     run_ranks(ranks, [&](Communicator& world) {
       const std::vector<LayerPtr> model = make_linear_net(net, {1, DType::f64});

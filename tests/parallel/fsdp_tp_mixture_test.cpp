@@ -37,18 +37,18 @@ TEST_CASE("X_opt is where the sweep is least, and both gathers take the same tim
 }
 
 TEST_CASE(
-    "B/N > 4 alpha^2 / (M_X M_Y F): above it the best mixture is bound by FLOPs, below it not") {
+    "B/p > 4 (P/W)^2 / (M_X M_Y F): above it the best mixture is bound by FLOPs, below it not") {
   const double least = least_tokens_per_chip(v5p(1));
   CHECK(least == doctest::Approx(4 * 2550.0 * 2550 / (2 * 32768)).epsilon(1e-3));
   for (const double share : {0.99, 1.01}) {
     const FsdpTpMixture m = v5p(share * least);
     CHECK((mixture_math_seconds(m) > mixture_sent_seconds(m, best_fsdp_ranks(m))) == (share > 1));
   }
-  // FSDP alone, X = N: alpha / M_X tokens per chip, whatever F is.
+  // FSDP alone, X = p: P / (W M_X) tokens per chip, whatever F is.
   for (const double F : {8192.0, 32768.0}) {
     const FsdpTpMixture enough = v5p(2550.0 / 2 * 1.001, F), few = v5p(2550.0 / 2 * 0.999, F);
-    CHECK(mixture_math_seconds(enough) > mixture_fsdp_seconds(enough, enough.N));
-    CHECK(mixture_math_seconds(few) < mixture_fsdp_seconds(few, few.N));
+    CHECK(mixture_math_seconds(enough) > mixture_fsdp_seconds(enough, enough.p));
+    CHECK(mixture_math_seconds(few) < mixture_fsdp_seconds(few, few.p));
   }
 }
 

@@ -147,7 +147,7 @@ TEST_CASE("copies that start from other weights train from group 0's") {
   });
 }
 
-TEST_CASE("whole weights stay inside; what crosses is 2 P/p (R-1)/R elements, once a step") {
+TEST_CASE("whole weights stay inside; what crosses is 2 N/p (R-1)/R elements, once a step") {
   constexpr LinearNetConfig even = {3, 12};  // 144 numbers per layer
   for_all_groups([&](int ranks, int p) {
     if (144 % ranks != 0) return;  // the formula is for what divides
@@ -162,8 +162,8 @@ TEST_CASE("whole weights stay inside; what crosses is 2 P/p (R-1)/R elements, on
       HsdpSent all;
       for (const HsdpSent& sent : sent_by(ranks, p, net, microbatches))
         all.inside += sent.inside, all.between += sent.between;
-      const int64_t P = net.layers * padded(net.width * net.width, p);
-      CHECK(all.inside == ranks * microbatches * fsdp_elements_sent(p, P, 0));
+      const int64_t N = net.layers * padded(net.width * net.width, p);
+      CHECK(all.inside == ranks * microbatches * fsdp_elements_sent(p, N, 0));
       CHECK(all.between == ddp_bytes_sent_by_all(R, parameters(net)));
     }
   });
@@ -186,15 +186,15 @@ TEST_CASE("three levels: pods get a rack's part of a shard, and the rack the res
         by_level[static_cast<size_t>(machine.link(2, event.peer).level)] += event.bytes;
     return by_level;
   };
-  const int64_t P = 8 * parameters(even), shard = P / 2;
+  const int64_t N = 8 * parameters(even), shard = N / 2;
   // Two groups a rack, two racks: in the rack twice half a shard, between racks twice a quarter.
   CHECK(bytes({Algorithm::hierarchical, nullptr, 2}) ==
-        std::vector<int64_t>{3 * P / 2, shard, shard / 2});
+        std::vector<int64_t>{3 * N / 2, shard, shard / 2});
   // One ring over four copies: rank 2's next copy is in the other rack, and gets all of it.
-  CHECK(bytes({Algorithm::ring}) == std::vector<int64_t>{3 * P / 2, 0, 3 * shard / 2});
+  CHECK(bytes({Algorithm::ring}) == std::vector<int64_t>{3 * N / 2, 0, 3 * shard / 2});
 }
 
-TEST_CASE("a rank holds 16 P/p bytes of weights, gradients and AdamW's state (f32)") {
+TEST_CASE("a rank holds 16 N/p bytes of weights, gradients and AdamW's state (f32)") {
   for_all_groups([&](int ranks, int p) {
     constexpr LinearNetConfig even = {3, 24};
     if (24 * 24 % ranks != 0) return;
@@ -223,12 +223,12 @@ TEST_CASE("a rank holds 16 P/p bytes of weights, gradients and AdamW's state (f3
 }
 
 TEST_CASE("the smallest group that fits") {
-  constexpr int64_t P = 1000;
-  CHECK(smallest_group(8, P, 16 * P) == 1);
-  CHECK(smallest_group(8, P, 16 * P - 1) == 2);
-  CHECK(smallest_group(12, P, 16 * P / 5) == 6);  // 5 does not divide 12
-  CHECK(smallest_group(8, P, 2 * P) == 8);
-  CHECK(smallest_group(8, P, 2 * P - 1) == 0);
+  constexpr int64_t N = 1000;
+  CHECK(smallest_group(8, N, 16 * N) == 1);
+  CHECK(smallest_group(8, N, 16 * N - 1) == 2);
+  CHECK(smallest_group(12, N, 16 * N / 5) == 6);  // 5 does not divide 12
+  CHECK(smallest_group(8, N, 2 * N) == 8);
+  CHECK(smallest_group(8, N, 2 * N - 1) == 0);
 }
 
 TEST_CASE("units leave while backward goes on, in the last microbatch only") {

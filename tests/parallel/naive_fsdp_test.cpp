@@ -75,7 +75,7 @@ TEST_CASE("the ranks hold the model once, unevenly; what is lent comes back") {
   });
 }
 
-TEST_CASE("all ranks together send 3 (p-1) P elements, and the owner of a layer most") {
+TEST_CASE("all ranks together send 3 (p-1) N elements, and the owner of a layer most") {
   for (const int ranks : {1, 2, 3, 4, 8}) {
     int64_t all = 0;
     for (const RankReport& rank : run_ranks(ranks, [&](Communicator& world) {

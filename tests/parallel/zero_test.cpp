@@ -81,16 +81,16 @@ TEST_CASE("a step sends what DDP's does; in stage 2 each further microbatch is r
         run_ranks(ranks, [&](Communicator& world) {
           const std::vector<LayerPtr> model = make_linear_net(net, {1, DType::f64});
           Zero zero(parameters(Layers(model)), world, {stage, one_weight});
-          const int64_t P = zero.buckets().front().layout.size() * net.layers;
+          const int64_t N = zero.buckets().front().layout.size() * net.layers;
           run_share(model, zero, world, 0, microbatches);
           zero.gather();
           const Ledger& ledger = context().ledger;
-          const int64_t once = 8 * P / ranks * (ranks - 1);
+          const int64_t once = 8 * N / ranks * (ranks - 1);
           const int64_t times = stage == 1 ? 1 : microbatches;
           CHECK(ledger.traffic("zero.gradients").bytes_sent == times * once);
           CHECK(ledger.traffic("zero.weights").bytes_sent == once);
           if (times == 1)
-            CHECK(ledger.total_traffic().bytes_sent == 8 * zero_elements_sent(ranks, P));
+            CHECK(ledger.total_traffic().bytes_sent == 8 * zero_elements_sent(ranks, N));
         });
 }
 

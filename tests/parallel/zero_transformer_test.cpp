@@ -196,19 +196,19 @@ TEST_CASE("a tied table is the root's, gathered once a step and reduced once") {
     const FsdpUnit& root = fsdp.units().front();
     const Microbatch some = sequences(0, 2 * world.rank(), 2 * world.rank() + 2);
     Saved saved({0, 0, 0, 0, true});
-    int64_t P = 0;
-    for (const FsdpUnit& unit : fsdp.units()) P += unit.layout().size();
+    int64_t N = 0;
+    for (const FsdpUnit& unit : fsdp.units()) N += unit.layout().size();
     const Ledger& ledger = context().ledger;
     const Tensor logits = forward(fsdp.stack(), some.inputs, saved);
     for (const FsdpUnit& unit : fsdp.units()) CHECK(unit.is_gathered() == (&unit == &root));
     CHECK(root.layout().ranges().front().parameter->name == "embedding.token.weight");
-    CHECK(ledger.traffic("fsdp.all_gather").bytes_sent == 8 * P / 4 * 3);
+    CHECK(ledger.traffic("fsdp.all_gather").bytes_sent == 8 * N / 4 * 3);
     backward(fsdp.stack(), logits, saved);
     fsdp.finish();
     for (const FsdpUnit& unit : fsdp.units()) CHECK_FALSE(unit.is_gathered());
     CHECK(ledger.traffic("fsdp.all_gather").bytes_sent ==
-          8 * (2 * P - root.layout().size()) / 4 * 3);
-    CHECK(ledger.traffic("fsdp.reduce").bytes_sent == 8 * P / 4 * 3);
+          8 * (2 * N - root.layout().size()) / 4 * 3);
+    CHECK(ledger.traffic("fsdp.reduce").bytes_sent == 8 * N / 4 * 3);
   });
 }
 

@@ -26,11 +26,11 @@ TEST_CASE("the time of an all_gather: bytes over what all axes carry, or hops") 
 
 TEST_CASE(
     "counted hop by hop, all_to_all takes a quarter of a bidirectional ring, half of another") {
-  for (const int n : {2, 4, 8, 16, 64}) {  // V / 4W: a link of one direction has W / 2
+  for (const int n : {2, 4, 8, 16, 64}) {  // N / 4W: a link of one direction has W / 2
     CHECK(ring_all_to_all_link_bytes(n, 2, 1) == doctest::Approx(1 / 8.0).epsilon(1e-12));
     CHECK(ring_all_to_all_link_bytes(n, 1, 1) / ring_gather_link_bytes(n, 1, 1) ==
           doctest::Approx(0.5).epsilon(1e-12));
-    // The gather's V / W leaves (n-1)/n out, so its quarter is that of the rounded time.
+    // The gather's N / W leaves (n-1)/n out, so its quarter is that of the rounded time.
     CHECK(ring_gather_link_bytes(n, 2, 1) == doctest::Approx(0.5 * (n - 1) / n).epsilon(1e-12));
   }
   for (const int n : {3, 5, 7})  // a little less than a quarter: (n^2 - 1) / n^2

@@ -10,12 +10,12 @@
 // The server holds the weights w and a momentum. Two things go wrong when it takes Nesterov's step
 // with each outer gradient g that comes: k of them arrive where one mean did, so the steps are k
 // times as many; and momentum repeats what stale gradients say. Delayed Nesterov cures both: each g
-// counts 1/N, and momentum joins only after N of them:
+// counts 1/n, and momentum joins only after n of them:
 //
-//     each g             w = w - rate g / N                   b = b + g
-//     after N of them    v = mu v + b / N    b = 0            w = w - rate mu v
+//     each g             w = w - rate g / n                   b = b + g
+//     after n of them    v = mu v + b / n    b = 0            w = w - rate mu v
 //
-// With N = 1 that is Nesterov's step. With N = k workers of one speed, k arrivals move w as far as
+// With n = 1 that is Nesterov's step. With n = k workers of one speed, k arrivals move w as far as
 // one synchronous round. A remedy on the workers' side: a slow one takes fewer inner steps, so that
 // all rounds take the same time (async_inner_steps).
 //
@@ -32,14 +32,14 @@
 //     g = w - what training made of it        v = mu v + rate mean(g) + pull (w - mean(w))
 //     w = w - v                               means: over the pair
 //
-// Cost of a round, for P parameters of 4 bytes. Asynchronous: 4 P bytes to the server and 4 P back,
-// at once and with no ring. Gossip: one message of 8 P bytes (w, and what training made of it) and
+// Cost of a round, for N parameters of 4 bytes. Asynchronous: 4 N bytes to the server and 4 N back,
+// at once and with no ring. Gossip: one message of 8 N bytes (w, and what training made of it) and
 // one latency, whatever k is, where a ring has 2 (k-1). An odd worker out trains on alone.
 // Contract, asynchronous: the ranks of `world` are k workers and, the last one, the server. The
 // order in which gradients are taken is a plan (async_arrivals in async_sgd.hpp), so a run is the
 // same every time. Gossip: all workers take steps together. At the end their weights differ by a
 // little: mean_of_workers averages them once.
-// Letters: k workers, H inner steps, P parameters, N arrivals.
+// Letters: k workers, H inner steps, N parameters, n arrivals.
 // References: Liu et al. (2024), Asynchronous Local-SGD Training for Language Modeling (algorithms
 // 3 and 4: delayed Nesterov, dynamic local updates); Kolehmainen et al. (2025), NoLoCo (random
 // pairs, the pull); Boyd et al. (2006), gossip.
@@ -59,7 +59,7 @@ namespace yotta {
 struct AsyncOuterOptions {
   double learning_rate = 0.7;
   double momentum = 0.9;
-  int delay = 1;  // arrivals between two of momentum (N)
+  int delay = 1;  // arrivals between two of momentum (n)
 };
 
 // The server's rule.

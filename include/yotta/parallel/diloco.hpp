@@ -22,12 +22,12 @@
 //
 // Quantised: outer gradients travel with 8 or 4 bits (streaming_diloco.hpp), with error feedback.
 //
-// Cost, for P parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k P bytes in H steps, where
-// DDP sends them in each; memory 8 P more (w and v), and 4 P while a mean is on its way. Error
-// feedback keeps 4 (1 + 1/k) P more: what is lost of its own numbers, and of its chunk of the mean.
+// Cost, for N parameters of 4 bytes and the ring: a rank sends 8 (k-1)/k N bytes in H steps, where
+// DDP sends them in each; memory 8 N more (w and v), and 4 N while a mean is on its way. Error
+// feedback keeps 4 (1 + 1/k) N more: what is lost of its own numbers, and of its chunk of the mean.
 // Contract: all ranks of `workers` make Diloco over optimizers with slots of the same sizes, and
 // take steps together. A worker may be a mesh: `workers` joins the ranks with the same shard.
-// Letters: k workers, H inner steps, P parameters.
+// Letters: k workers, H inner steps, N parameters.
 // References: Douillard et al. (2023), DiLoCo; Douillard et al. (2025), Streaming DiLoCo; Stich
 // (2018) and Lin et al. (2018), local SGD.
 #pragma once

@@ -30,9 +30,9 @@
 //
 // The same without slices, prefetch or a reduction under way: naive_fsdp.hpp.
 //
-// Cost, for P parameters on p ranks in f32 with AdamW: 16 P/p bytes held. For every microbatch a
-// rank sends 3 P (p-1)/p elements: two gathers and one reduction. A unit that stays whole from
-// forward to backward is gathered once. DDP sends 2 P (p-1)/p, once a step. Borrowed memory and
+// Cost, for N parameters on p ranks in f32 with AdamW: 16 N/p bytes held. For every microbatch a
+// rank sends 3 N (p-1)/p elements: two gathers and one reduction. A unit that stays whole from
+// forward to backward is gathered once. DDP sends 2 N (p-1)/p, once a step. Borrowed memory and
 // time: fsdp_cost.hpp. While Fsdp is built every rank holds the whole model; one that as_shapes()
 // made has no values yet, and only this rank's parts are ever filled in (flat_shard.hpp).
 // Contract: all ranks of `comm` build Fsdp over the same model with the same weights (each keeps
@@ -58,7 +58,7 @@ namespace yotta {
 struct FsdpOptions {
   int64_t layers_per_unit = 1;         // the embedding and the head count as layers
   bool prefetch = true;                // gather the next unit while this one computes
-  bool reshard_after_forward = true;   // false: units stay whole until backward, 2 P elements sent
+  bool reshard_after_forward = true;   // false: units stay whole until backward, 2 N elements sent
   bool keep_last = false;              // the last unit stays whole: backward begins with it
   std::optional<DType> gathered = {};  // bf16: weights are sent and used in it; shards keep theirs
   CommOptions comm = {};               // of all_gather and reduce_scatter: the algorithm, the nodes

@@ -11,7 +11,7 @@
 // forward, the first of backward (none if the last unit stays whole), and the last reduction.
 // Without prefetch every trip shows: L (F + B + 2 g + r).
 //
-// Letters: P parameters (with padding), p ranks, L units of equal size, F, B, g, r seconds of one
+// Letters: N parameters (with padding), p ranks, L units of equal size, F, B, g, r seconds of one
 // unit.
 #pragma once
 

@@ -11,7 +11,7 @@
 //
 // In each microbatch FSDP over all ranks sends whole weights twice and whole gradients once, over
 // the slowest links of the machine. HSDP sends only shards of gradients over them, once a step. The
-// price is memory: 16 P/p bytes, where FSDP over all ranks holds 16 P/(pR).
+// price is memory: 16 N/p bytes, where FSDP over all ranks holds 16 N/(pR).
 //
 // The sum of a unit leaves for the other groups as soon as the group has it, while backward goes on
 // with the units before it (F forward, B backward, g all_gather, r reduce_scatter, a all_reduce):
@@ -25,12 +25,12 @@
 // A machine of three levels (node, rack, pod) runs the all_reduce hierarchically: in the rack, then
 // between racks (HsdpOptions::replicas).
 //
-// Cost: 16 P/p bytes held (f32, AdamW). A rank sends FSDP's trips inside, in each microbatch;
+// Cost: 16 N/p bytes held (f32, AdamW). A rank sends FSDP's trips inside, in each microbatch;
 // between, an all_reduce of its shard, once a step (hsdp_elements_sent). Best p: hsdp_cost.hpp.
 // Contract: all ranks make Hsdp over the same model and run the same passes; before_microbatch() is
 // called before each microbatch (a step of one may leave it out), finish() before the step. The
 // loss is a local sum over the tokens of the whole batch: gradients are summed.
-// Letters: p ranks of a group, R replicas, P parameters, m microbatches of a step.
+// Letters: p ranks of a group, R replicas, N parameters, m microbatches of a step.
 // References: Zhao et al. (2023), PyTorch FSDP, section 3.2.2 (hybrid sharding); Zhang et al.
 // (2022), MiCS.
 #pragma once

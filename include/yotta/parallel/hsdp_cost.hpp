@@ -21,7 +21,7 @@
 //
 // Contract: collectives overlap with compute, and those inside with those between; each is priced
 // as if it had its links alone. In groups larger than a node both use the network cards, so a real
-// step takes longer there. Letters: p ranks of a group, R replicas, P parameters, L units, n tokens
+// step takes longer there. Letters: p ranks of a group, R replicas, N parameters, L units, n tokens
 // of a rank in a microbatch; F, B, g, r, a seconds of one unit.
 #pragma once
 

@@ -9,10 +9,10 @@
 //
 // More workers shorten the work inside a step, never this exchange. With T seconds for the whole
 // run and t for the fastest step there are S = T/t steps. A step trains on b tokens, and b cannot
-// grow at will: beyond the critical batch more tokens per step hardly save steps. A model of P
-// parameters that is trained on D = 20 P tokens costs
+// grow at will: beyond the critical batch more tokens per step hardly save steps. A model of N
+// parameters that is trained on D = 20 N tokens costs
 //
-//     D = S b        P = D / 20        C = 6 P D = 0.3 D²  FLOPs
+//     D = S b        N = D / 20        C = 6 N D = 0.3 D²  FLOPs
 //
 // so C falls with the square of the latency. Three ways through the wall:
 //     a larger batch    the critical batch grows with the tokens of a run, about as their square
@@ -24,7 +24,7 @@
 // Contract: bounds, not forecasts. Bytes take time as well, and chips have a speed: a run can end
 // long before this wall. What DiLoCo costs in loss is not in here.
 // Letters: k workers, H inner steps, α seconds of latency, t seconds of a step, T of the run, S
-// steps, b tokens in a step, D tokens, P parameters, C FLOPs, e how the batch grows.
+// steps, b tokens in a step, D tokens, N parameters, C FLOPs, e how the batch grows.
 // References: Erdil and Schneider-Joseph (2024), Data movement limits to frontier model training (a
 // latency wall near 1e31 FLOP); Zhang et al. (2024), How Does Critical Batch Size Scale in
 // Pre-training? (it grows with the tokens); Hoffmann et al. (2022), 20 tokens per parameter.

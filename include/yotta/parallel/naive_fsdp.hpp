@@ -13,7 +13,7 @@
 // sends to everybody: with p ranks it is the busiest link while the others' stand idle. fsdp.hpp
 // cuts every layer among all ranks instead.
 //
-// Cost: all ranks together send 3 (p-1) P elements, as with FSDP, but not evenly. Nothing overlaps.
+// Cost: all ranks together send 3 (p-1) N elements, as with FSDP, but not evenly. Nothing overlaps.
 // Contract: as fsdp.hpp's; a parameter is used by one layer of the stack only.
 #pragma once
 

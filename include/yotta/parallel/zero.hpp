@@ -18,7 +18,7 @@
 // in between. Stage 1 keeps all gradients until backward has ended. Stage 2 sends a bucket when its
 // last gradient is ready, and keeps its shard of the sum. Stage 3, fsdp.hpp, shards weights too.
 //
-// Cost, for P parameters on p ranks: 2 P (p-1)/p elements sent per rank and step (stage 2: P
+// Cost, for N parameters on p ranks: 2 N (p-1)/p elements sent per rank and step (stage 2: N
 // (p-1)/p more for each further microbatch). Bytes held per parameter, with bf16 weights and
 // gradients and AdamW's f32 master, m and v:
 //
@@ -58,18 +58,18 @@ struct StateBytes {
 inline constexpr StateBytes zero_paper_bytes = {2, 2, 12};  // bf16, bf16; f32 master, m, v
 inline constexpr StateBytes f32_bytes = {4, 4, 8};          // f32, f32; m, v
 
-// Bytes that a rank holds for P parameters, a multiple of `ranks`. Stage 0 is DDP.
-constexpr int64_t zero_bytes_held(int stage, int64_t ranks, int64_t P, StateBytes bytes) {
+// Bytes that a rank holds for N parameters, a multiple of `ranks`. Stage 0 is DDP.
+constexpr int64_t zero_bytes_held(int stage, int64_t ranks, int64_t N, StateBytes bytes) {
   int64_t held = 0;
-  held += bytes.weights * (stage >= 3 ? P / ranks : P);
-  held += bytes.gradients * (stage >= 2 ? P / ranks : P);
-  held += bytes.optimizer * (stage >= 1 ? P / ranks : P);
+  held += bytes.weights * (stage >= 3 ? N / ranks : N);
+  held += bytes.gradients * (stage >= 2 ? N / ranks : N);
+  held += bytes.optimizer * (stage >= 1 ? N / ranks : N);
   return held;
 }
 
-// Elements that a rank sends in one step of DDP or of stage 1 or 2, for P parameters with padding.
-constexpr int64_t zero_elements_sent(int64_t ranks, int64_t P) {
-  return 2 * P / ranks * (ranks - 1);
+// Elements that a rank sends in one step of DDP or of stage 1 or 2, for N parameters with padding.
+constexpr int64_t zero_elements_sent(int64_t ranks, int64_t N) {
+  return 2 * N / ranks * (ranks - 1);
 }
 
 // Parameters that travel together: n numbers with padding.

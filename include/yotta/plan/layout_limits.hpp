@@ -8,26 +8,26 @@
 //
 //     limits             p chips share B tokens
 //     of the batch       a chip has a sequence of its own         B / p >= T
-//     of communication   FSDP's trips hide behind computing       B / p >= C / W
+//     of communication   FSDP's trips hide behind computing       B / p >= P / W
 //
-//     p is above              B W / C no          B W / C yes
+//     p is above              B W / P no          B W / P yes
 //       B / T no              neither limit       the communication limit
 //       B / T yes             the batch limit     both
 //
-//     more axes               p <= tp cp B / T     p <= tp pp B W / C
+//     more axes               p <= tp cp B / T     p <= tp pp B W / P
 //
 // tp chips share sequences and weights alike. cp chips share a sequence; each still needs all
 // weights. A pipeline needs pp sequences at once, one per stage; each of its chips gathers 1/pp of
 // the weights. So cp moves the first limit, pp the second, tp both. In a node of GPUs tp moves the
 // first alone: its chips gather different arrays over the cards of one node, so W falls with tp.
 //
-// A message has a latency too. An all_gather of n bytes over p ranks hides behind B sequences of S
-// tokens if alpha log2 p <= (B S / C - beta) n: there are 2 FLOPs for each 2 bytes and token.
+// A message has a latency too. An all_gather over p ranks hides behind n tokens of a chip if
+// alpha log2 p <= (n / P - beta) bytes: there are 2 FLOPs for each 2 bytes and token.
 //
 // Contract: overlap is perfect and kernels reach the peak, so each limit is the largest there can
 // be. A pipeline has pp microbatches at the limit, so its bubble is nearly half of a step. FSDP
 // keeps what it has gathered until the last microbatch. Sizes, batches and rates are more than 0.
-// Letters: N parameters, p chips, B tokens of a batch, T of a sequence, C FLOP/s of a chip, W
+// Letters: N parameters, p chips, B tokens of a batch, T of a sequence, P FLOP/s of a chip, W
 // bytes/s that a chip sends.
 // References: Austin et al. (2025), "How to scale your model", on training; planner.hpp has the
 // same by the cost of every operation.

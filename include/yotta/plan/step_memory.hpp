@@ -1,6 +1,6 @@
 // Step memory: what the fullest rank of a layout holds at the fullest moment of a step.
 //
-//     weights, gradients, optimizer     from step to step: by P, the types, and who shares what out
+//     weights, gradients, optimizer     from step to step: by N, the types, and who shares what out
 //     activations                       what microbatches in flight have saved, and what the action
 //                                       that runs borrows: the largest sum over all actions
 //     buffers                           of collectives, where they outlast the activations
@@ -8,7 +8,7 @@
 // Goes through the actions of a rank in their order, and leaves out ranks that a bound says cannot
 // be the fullest. FSDP's units, sums that are under way and
 // gradients that are made in the first backward pass are in the actions' own peaks
-// (stage_walk.hpp). Letters: P parameters of a rank.
+// (stage_walk.hpp). Letters: N parameters of a rank.
 #pragma once
 
 #include "yotta/plan/pipeline_walk.hpp"

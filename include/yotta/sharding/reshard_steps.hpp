@@ -9,15 +9,15 @@
 //     r3 │ 3 3 3 3       3 3 3 3 ┘ keeps a     r3 │ 3 3 3 3       0 1 2 3  other three
 //                                  column
 //
-// all_to_all sends 1/n of the gather's bytes, and takes a quarter of its time on a ring with two
-// directions (torus_times.hpp). The steps, on axes of n ranks in all, with V bytes per rank of what
+// all_to_all sends 1/p of the gather's bytes, and takes a quarter of its time on a ring with two
+// directions (torus_times.hpp). The steps, on axes of p ranks in all, with N bytes per rank of what
 // is not cut over them:
 //
 //     slice           [I, J]      -> [I_X, J]      nothing is sent
-//     all_gather      [I_XY, J]   -> [I_X, J]      (n-1)/n V                 the last axes of a dim
-//     all_to_all      [I_X, J]    -> [I, J_X]      (n-1)/n V/n               one axis, last in both
-//     all_reduce      [I, J]{U_X} -> [I, J]        2 (n-1)/n V
-//     reduce_scatter  [I, J]{U_X} -> [I_X, J]      (n-1)/n V
+//     all_gather      [I_XY, J]   -> [I_X, J]      (p-1)/p N                 the last axes of a dim
+//     all_to_all      [I_X, J]    -> [I, J_X]      (p-1)/p N/p               one axis, last in both
+//     all_reduce      [I, J]{U_X} -> [I, J]        2 (p-1)/p N
+//     reduce_scatter  [I, J]{U_X} -> [I_X, J]      (p-1)/p N
 //
 // Contract: run_step is called by all ranks of the mesh. Any sizes; a rank may hold nothing.
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".

@@ -11,13 +11,13 @@
 //     4   A[I_X, J]  B[J, K_X]     X cuts I and K: C[I_X, K_X] cannot be held (spread.hpp), so one
 //                                  of the two must be gathered first
 //
-// Cost of a collective over n ranks, for V bytes that a rank holds of the array that is not cut
-// over them: all_gather and reduce_scatter send (n-1)/n V each, all_reduce twice that.
+// Cost of a collective over p ranks, for N bytes that a rank holds of the array that is not cut
+// over them: all_gather and reduce_scatter send (p-1)/p N each, all_reduce twice that.
 // Contract: all ranks of the mesh call gathered, reduced, scattered and sharded_matmul together.
 // Any sizes. A dim is cut over its first axis, each part over the next (chunk_begin); parts differ
 // by one row where they do not divide. An all_gather can take only the last axes of a dim away:
 // I_XY becomes I_X. Plans with all_to_all, and the cheapest of all: matmul_plans.hpp.
-// Letters: I, J, K dims; X, Y axes; U unreduced; V bytes.
+// Letters: I, J, K dims; X, Y axes; U unreduced; p ranks; N bytes.
 // Reference: Austin et al. (2025), How to scale your model, "Sharded matrices".
 #pragma once
 

@@ -1,19 +1,19 @@
 // Times of collectives on a torus, by formula: what a plan over sharded matrices is judged by.
 //
-//     a ring of n chips, both directions at once, W bytes/s for the two together
+//     a ring of p chips, both directions at once, W bytes/s for the two together
 //
-//         ──►──►──►──►          all_gather      a byte passes half of the ring each way: V / W
-//        0   1   2   3  (0)     reduce_scatter  the same                                 V / W
-//         ◄──◄──◄──◄──          all_reduce      both, one behind the other             2 V / W
-//                               all_to_all      a block goes the shorter way             V / 4W
+//         ──►──►──►──►          all_gather      a byte passes half of the ring each way: N / W
+//        0   1   2   3  (0)     reduce_scatter  the same                                 N / W
+//         ◄──◄──◄──◄──          all_reduce      both, one behind the other             2 N / W
+//                               all_to_all      a block goes the shorter way             N / 4W
 //
-//     several axes at once: each carries a part of V, so n_axes times as fast
-//     a message needs T_min for each hop, and goes half round each ring: T_min n / 2
+//     several axes at once: each carries a part of N, so `axes` times as fast
+//     a message needs T_min for each hop, and goes half round each ring: T_min p / 2
 //
-// V is what a chip holds of the array that is not cut over these axes. In all:
-// T = max(T_min x sum of n / 2, V / (W n_axes)).
+// N is what a chip holds of the array that is not cut over these axes. In all:
+// T = max(T_min x sum of p / 2, N / (W axes)).
 //
-// The V / W is rounded up: an all_gather of n chips moves (n-1)/n V. The lines of rings below count
+// The N / W is rounded up: an all_gather of p chips moves (p-1)/p N. The lines of rings below count
 // hop by hop and give the exact factor; a line is what an axis is without its wrap-around link.
 // A layer is compute-bound if its products take longer than its collectives. Each threshold below
 // solves that inequality for the batch or for a width.
@@ -42,7 +42,7 @@ inline void expect_links(TorusLinks links, Where where) {
          links.both_ways, links.hop);
 }
 
-// An all_gather, or a reduce_scatter. sizes: chips along each of the axes that take part. bytes: V.
+// An all_gather, or a reduce_scatter. sizes: chips along each of the axes that take part. bytes: N.
 // Errors, of all three: links that carry nothing.
 inline double torus_gather_seconds(TorusLinks links, const std::vector<int>& sizes, double bytes,
                                    Where where = Where::current()) {
@@ -66,24 +66,24 @@ inline double torus_all_to_all_seconds(TorusLinks links, int size, double bytes,
 
 // ---- hop by hop ----
 
-// Bytes that the busiest link of a ring carries in its one direction, of V in all, without the
+// Bytes that the busiest link of a ring carries in its one direction, of N in all, without the
 // formula's rounding. directions: 1 or 2.
-constexpr double ring_gather_link_bytes(int n, int directions, double bytes) {
-  return (n - 1.0) / n * bytes / directions;
+constexpr double ring_gather_link_bytes(int p, int directions, double bytes) {
+  return (p - 1.0) / p * bytes / directions;
 }
-// Chip i sends V/n^2 to every other. The block for the chip `distance` ahead uses `distance` links;
+// Chip i sends N/p^2 to every other. The block for the chip `distance` ahead uses `distance` links;
 // with two directions it goes the shorter way, and half of it each way if both are equally long.
-constexpr double ring_all_to_all_link_bytes(int n, int directions, double bytes) {
+constexpr double ring_all_to_all_link_bytes(int p, int directions, double bytes) {
   double hops = 0;  // of all blocks of a chip in one direction: what each link carries
-  for (int distance = 1; distance < n; ++distance) {
-    if (directions == 1 || 2 * distance < n) hops += distance;
-    if (directions == 2 && 2 * distance == n) hops += distance / 2.0;
+  for (int distance = 1; distance < p; ++distance) {
+    if (directions == 1 || 2 * distance < p) hops += distance;
+    if (directions == 2 && 2 * distance == p) hops += distance / 2.0;
   }
-  return hops * bytes / (static_cast<double>(n) * n);
+  return hops * bytes / (static_cast<double>(p) * p);
 }
-// An all_gather on a line of n chips: the end's neighbour link carries all parts but one, one way.
-constexpr double line_gather_seconds(int n, double bytes, double one_way) {
-  return (n - 1.0) / n * bytes / one_way;
+// An all_gather on a line of p chips: the end's neighbour link carries all parts but one, one way.
+constexpr double line_gather_seconds(int p, double bytes, double one_way) {
+  return (p - 1.0) / p * bytes / one_way;
 }
 
 // ---- compute-bound if ----
@@ -93,19 +93,19 @@ constexpr double line_gather_seconds(int n, double bytes, double one_way) {
 constexpr double flops_per_sent_byte(double flops, double both_ways, int axes = 1) {
   return flops / (both_ways * axes);
 }
-// Tensor parallelism: at most so many chips, F / (FLOP/s / W n_axes).
+// Tensor parallelism: at most so many chips, F / (FLOP/s / W axes).
 constexpr double most_tensor_parallel(double F, double flops, double both_ways, int axes = 1) {
   return F / flops_per_sent_byte(flops, both_ways, axes);
 }
-// FSDP over X chips and tensor parallelism over N / X: the X that sends least, for a batch of B
-// tokens on M_X and M_Y axes; and the B / N above which that is compute-bound.
-inline double best_fsdp_part(double B, double F, double N, double axes_x, double axes_y) {
-  return std::sqrt(B / F * (axes_x / axes_y) * N);
+// FSDP over X chips and tensor parallelism over p / X: the X that sends least, for a batch of B
+// tokens on M_X and M_Y axes; and the B / p above which that is compute-bound.
+inline double best_fsdp_part(double B, double F, double p, double axes_x, double axes_y) {
+  return std::sqrt(B / F * (axes_x / axes_y) * p);
 }
 constexpr double least_tokens_mixed(double flops, double both_ways, double F, double axes_x,
                                     double axes_y) {
-  const double alpha = flops_per_sent_byte(flops, both_ways);
-  return 4 * alpha * alpha / (axes_x * axes_y * F);
+  const double per_byte = flops_per_sent_byte(flops, both_ways);
+  return 4 * per_byte * per_byte / (axes_x * axes_y * F);
 }
 // Two chips that hold A[I, D_X] and B[D_X, K] in bf16 and swap their partial sums at `one_way`
 // bytes/s: compute-bound if D is more than this. 2 I D K / 2 FLOPs per chip, 2 I K bytes each way.

@@ -138,12 +138,12 @@ inline double last_buffers(const StepStages& stages, int rank) {
 
 inline MemoryParts memory_of_rank(const StepStages& stages, int rank, double peak, double last) {
   const LayerSizes& z = stages.sizes();
-  const HeldNumbers P = stages.held_by(rank);
+  const HeldNumbers N = stages.held_by(rank);
   const int shards = stages.groups().shards.p;
   MemoryParts parts;
-  parts.weights = P.all * z.width / shards;
-  parts.gradients = (stages.scatters() ? P.stepped : P.all) * z.wide / shards;
-  parts.optimizer = P.stepped * (z.width < 4 ? 3 : 2) * z.wide / shards;  // AdamW's; a master copy
+  parts.weights = N.all * z.width / shards;
+  parts.gradients = (stages.scatters() ? N.stepped : N.all) * z.wide / shards;
+  parts.optimizer = N.stepped * (z.width < 4 ? 3 : 2) * z.wide / shards;  // AdamW's; a master copy
   if (stages.makes_gradients()) peak -= parts.gradients;  // has those that there were
   parts.activations = std::max(0.0, peak);
   if (last > peak) parts.activations = 0, parts.buffers = last;
