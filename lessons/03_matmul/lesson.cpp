@@ -101,8 +101,8 @@ void cuda_ladder(Lesson& lesson, const Options& options) {
   const auto size = static_cast<int>(options.size);
   lesson.section(fmt::format("The CUDA ladder, counted: ({0}, {0}) times ({0}, {0})", size));
   const std::vector<RungCounts> rungs = count_rungs(size, size, size);
-  console::Table counted({"rung", "sectors per request", "bytes per FLOP", "sectors per FMA",
-                          "wavefronts per FMA", "conflicts"});
+  console::Table counted(
+      {"rung", "sectors/request", "bytes/FLOP", "sectors/FMA", "wavefronts/FMA", "conflicts"});
   for (const RungCounts& rung : rungs) {
     counted.row({rung.name, fmt::format("{:.2f}", rung.sectors_per_request),
                  fmt::format("{:.3f}", rung.global_bytes_per_flop),
@@ -114,7 +114,7 @@ void cuda_ladder(Lesson& lesson, const Options& options) {
   lesson.show(counted.text());
 
   lesson.section("What the counts allow, and what was published for an RTX A6000 (38.7 TFLOP/s)");
-  console::Table table({"rung", "of the peak, at most", "gain", "published", "gain of it", "idea"});
+  console::Table table({"rung", "at most", "gain", "published", "gain of it", "idea"});
   double before = 0, measured_before = 0;
   for (const RungCounts& rung : rungs) {
     const auto gain = [](double now, double then) {

@@ -237,6 +237,57 @@ TEST_CASE("every exercise's headers are handed out without a line of an answer")
   }
 }
 
+namespace {
+// What a lesson prints that answers a task. It is open on the page, so it stands after Your turn.
+struct Told {
+  const char *lesson, *words;
+};
+constexpr Told told[] = {
+    {"14_zero", "\\text{stage 1: } 4N + \\frac{12N}{p}"},  // 14.1
+    {"14_zero", "pictures/zero.svg"},
+    {"26_nd_parallel", "```output 26.gradients\n"},  // 26.3
+    {"26_nd_parallel", "```output 26.experts\n"},
+    {"26_nd_parallel", "| FSDP's | cp, fsdp |"},                      // 26.4
+    {"27_mfu", "| matrices of queries and of the output | 2 x 2 C"},  // 27.1
+    {"28_planner", "```output 28.cases\n"},                           // 28.4
+    {"28_planner", "p \\le \\text{tp}\\cdot\\text{cp}"},              // 28.5
+    {"30_failures", "That is Young's interval"},                      // 30.1
+    {"30_failures", "interval = young (1 + root(x) / 3"},
+    {"30_failures", "interval / (2 mean) of the time"},  // 30.7
+    {"31_diloco", "w = w - 0.7 (g + 0.9 v)"},            // 31.3
+};
+std::string page_of_lesson(const std::string& id) {
+  return fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, id);
+}
+// The page up to its Your turn, or up to Try.
+std::string before_turn(const std::string& page) {
+  return page.substr(0, std::min(page.find("\n**Your turn.**"), page.find("\n## Try\n")));
+}
+}  // namespace
+
+TEST_CASE("what answers a task stands on a lesson's page after Your turn") {
+  for (const Told& each : told) {
+    CAPTURE(each.lesson);
+    CAPTURE(each.words);
+    const std::string page = read_text(page_of_lesson(each.lesson));
+    CHECK(contains(page, each.words));
+    CHECK_FALSE(contains(before_turn(page), each.words));
+  }
+}
+
+TEST_CASE("no lesson prints a line of its exercise's answer before Your turn") {
+  const std::string code = "  sum += rate * gradient;\n", turn = "\n**Your turn.** b\n";
+  const std::vector<Answer> answers = {{"99.1", {"sum += rate * gradient;"}}};
+  CHECK(answers_found(answers, before_turn("a\n" + code + turn), {}).size() == 1);
+  CHECK(answers_found(answers, before_turn("a\n" + turn + code), {}).empty());
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
+    const std::string path = page_of_lesson(id);
+    if (!fs::exists(path)) continue;  // an exercise in debugging has no lesson
+    INFO(path);
+    expect_no_answer(read_exercise(YOTTA_SOURCE_DIR, id), before_turn(read_text(path)));
+  }
+}
+
 TEST_CASE("an exercise is handed out without any solution, or the name of one") {
   const TemporaryFolder folder;
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {

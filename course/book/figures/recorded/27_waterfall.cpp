@@ -67,8 +67,8 @@ Figure waterfall_figure() {
           "network slower? 8 layers of Llama 3 8B, 16 sequences, one rank a tenth slower; run when "
           "this page was made.",
           {choice("layout", names),
-           {"the chips multiply", "times as fast", {1, 2, 4}, 0},
-           {"the network between nodes", "times as slow", {1, 4, 16}, 0},
+           {"FLOP/s of the chips, times", "", {1, 2, 4}, 0},
+           {"bytes/s between nodes, divided by", "", {1, 4, 16}, 0},
            choice("blocks in backward", {"kept", "computed again"}, 1)},
           data};
 }
