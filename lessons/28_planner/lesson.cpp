@@ -468,7 +468,7 @@ void worked(Lesson& lesson) {
              {8, 4, 16}, "FSDP on two axes");
   FsdpTpMixture m{batch, 8192, 28672, 8960, v5p.bf16, 2 * v5p.link, 2, 1};
   lesson.say("  mixed, {:.0f} tokens per chip are enough; X = {:.0f} chips for FSDP, tp {:.1f}",
-             least_tokens_per_chip(m), best_fsdp_ranks(m), m.N / best_fsdp_ranks(m));
+             least_tokens_per_chip(m), best_fsdp_ranks(m), m.p / best_fsdp_ranks(m));
   worked_run(lesson, "H100, nodes of 8", h100, 4096, h100_limits(batch, 4096), {8, 4, 16});
   lesson.say("the other way round: 4096 H100 that took 60 days had an MFU of {:.0f}%",
              percent(mfu_of_days({70e9, 15e12, 4096, h100.bf16, h100.memory}, 60)));

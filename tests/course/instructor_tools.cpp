@@ -239,10 +239,10 @@ TEST_CASE("every exercise's headers are handed out without a line of an answer")
 
 namespace {
 // What a lesson prints that answers a task. It is open on the page, so it stands after Your turn.
-struct Told {
+struct InPrint {
   const char *lesson, *words;
 };
-constexpr Told told[] = {
+constexpr InPrint answers_in_print[] = {
     {"14_zero", "\\text{stage 1: } 4N + \\frac{12N}{p}"},  // 14.1
     {"14_zero", "pictures/zero.svg"},
     {"26_nd_parallel", "```output 26.gradients\n"},  // 26.3
@@ -266,7 +266,7 @@ std::string before_turn(const std::string& page) {
 }  // namespace
 
 TEST_CASE("what answers a task stands on a lesson's page after Your turn") {
-  for (const Told& each : told) {
+  for (const InPrint& each : answers_in_print) {
     CAPTURE(each.lesson);
     CAPTURE(each.words);
     const std::string page = read_text(page_of_lesson(each.lesson));

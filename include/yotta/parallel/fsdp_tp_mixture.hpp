@@ -21,8 +21,8 @@
 //
 // FSDP alone needs B / p > P / (W M_X): a number that no F makes smaller.
 // Contract: overlap is perfect, latency 0. The backward pass has twice of everything.
-// Letters: B tokens in a batch, C width of the model, F of the feed-forward layer, p chips, P FLOP/s
-// of a chip, W bytes per second of an axis. The source writes D, N and C for C, p and P.
+// Letters: B tokens in a batch, C width of the model, F of the feed-forward layer, p chips, P
+// FLOP/s of a chip, W bytes per second of an axis. The source writes D, N and C for C, p and P.
 // Reference: Austin et al. (2025), "How to Scale Your Model", on training: FSDP with tensor
 // parallelism.
 #pragma once
