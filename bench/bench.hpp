@@ -26,6 +26,13 @@ inline double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+// "1.16 (1.09 to 1.31)": the median, the smallest and the largest; "-" if there are none.
+inline std::string ratio_text(std::vector<double> ratios) {
+  if (ratios.empty()) return "-";
+  std::sort(ratios.begin(), ratios.end());
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", median(ratios), ratios.front(), ratios.back());
+}
+
 // The path of this program, to start it once more.
 inline std::string own_path(const char* first_argument) {
   char path[4096];

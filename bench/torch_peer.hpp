@@ -29,7 +29,11 @@ class TorchPeer {
     const char* const python = named == nullptr ? "python3" : named;
     const std::string whole = script +
                               "\nimport sys\nprint('PyTorch', torch.__version__, flush=True)\n"
-                              "for line in sys.stdin: print(measure(line.strip()), flush=True)\n";
+                              "for line in sys.stdin:\n"
+                              "    try: answer = measure(line.strip())\n"
+                              "    except Exception as error:\n"
+                              "        answer = 'error: ' + ' '.join(str(error).split())[:200]\n"
+                              "    print(answer, flush=True)\n";
     process_ = fork();
     if (process_ == 0) {
       dup2(to[0], 0);
@@ -61,12 +65,14 @@ class TorchPeer {
   bool found() const { return found_; }
   const std::string& about() const { return about_; }
 
-  // What measure(words) returned.
+  // What measure(words) returned. Errors: what it raised.
   double seconds(const std::string& words) {
     std::fprintf(to_, "%s\n", words.c_str());
     std::fflush(to_);
     const std::string answer = line();
     if (answer.empty()) fail(Where::current(), "PyTorch has ended when asked for '{}'", words);
+    if (answer.starts_with("error: "))
+      fail(Where::current(), "PyTorch, asked for '{}': {}", words, answer);
     return std::stod(answer);
   }
 

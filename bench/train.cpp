@@ -12,20 +12,18 @@
 // "not run".
 #include <fmt/core.h>
 
-#include <filesystem>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "../course/options/console.hpp"
 #include "bench.hpp"
 #include "gpu_program.hpp"
-#include "torch_peer.hpp"
+#include "torch_model.hpp"
 #include "yotta/core/context.hpp"
-#include "yotta/model/files/safetensors.hpp"
 #include "yotta/model/trainer.hpp"
 #include "yotta/nn/adamw.hpp"
 #include "yotta/nn/loss.hpp"
-#include "yotta/nn/transformer.hpp"
 #include "yotta/parallel/cuda/use_cuda.hpp"
 
 namespace {
@@ -33,82 +31,26 @@ namespace {
 using namespace yotta;
 using bench::Json;
 using bench::median;
+using bench::Size;
 
 struct Options {
-  std::vector<std::string> sizes = {"6x384"};
-  std::string json, dtype = "f32", device = "cpu";
+  std::vector<std::string> sizes = {"6x384"}, dtypes = {"f32"};
+  std::string json, device = "cpu";
   int threads = 2, pairs = 10, batch = 0;
   bool quick = false, graph = false;
 
   bool on_gpu() const { return device == "cuda"; }
 };
 
-struct Size {
-  const char* name;
-  TransformerConfig config;
-  int64_t batch;
-};
-const std::vector<Size>& all_sizes() {
-  static const std::vector<Size> sizes = {
-      {"6x384", gpt2_config(6, 384, 6, 256, 256), 8},
-      {"gpt2-small", gpt2_124m(), 4},
-      {"4x256", gpt2_config(4, 256, 4, 256, 256), 4},
-      {"llama-8x512", llama_config(8, 512, 1408, 8, 4, 256, 256), 4},
-      {"tiny", gpt2_config(2, 32, 2, 16, 64), 2},
-      {"llama-tiny", llama_config(2, 32, 64, 4, 2, 16, 64), 2}};
-  return sizes;
-}
-const Size& size_named(const std::string& name) {
-  for (const Size& each : all_sizes())
-    if (each.name == name) return each;
-  fail(Where::current(), "there is no size '{}'", name);
-}
-
 constexpr const char* script = R"(
-import json, time, torch, torch.nn.functional as F
-state = {}
-def tensors(path):
-    with open(path, 'rb') as file:
-        head = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
-        data = file.read()
-    return {name: torch.frombuffer(bytearray(data[it['data_offsets'][0]:it['data_offsets'][1]]),
-                                   dtype=torch.float32).reshape(it['shape'])
-                  .to(state['device']).requires_grad_()
-            for name, it in head.items() if name != '__metadata__'}
-def norm(p, x, name):
-    w, b = p[name + '.weight'], p.get(name + '.bias')
-    return F.rms_norm(x, w.shape, w, 1e-5) if b is None else F.layer_norm(x, w.shape, w, b, 1e-5)
-def linear(p, x, name): return F.linear(x, p[name + '.weight'], p.get(name + '.bias'))
-def rope(x):
-    d, T = x.shape[-1], x.shape[-2]
-    angle = torch.arange(T)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
-    c, s = angle.cos(), angle.sin()
-    a, b = x[..., :d // 2], x[..., d // 2:]
-    return torch.cat((a * c - b * s, b * c + a * s), -1).to(x.dtype)
 def loss_of(p, layers, d, ids, targets):
-    x = F.embedding(ids, p['embedding.token.weight'])
-    llama = 'head.weight' in p
-    if not llama: x = x + p['embedding.position.weight'][:ids.shape[1]]
-    for i in range(layers):
-        at = f'layers.{i}.attention.'
-        h = norm(p, x, f'layers.{i}.norm1')
-        q, k, v = (linear(p, h, at + e).unflatten(2, (-1, d)).transpose(1, 2) for e in 'qkv')
-        if llama: q, k = rope(q), rope(k)
-        o = F.scaled_dot_product_attention(q, k, v, is_causal=True,
-                                           enable_gqa=q.shape[1] != k.shape[1])
-        x = x + linear(p, o.transpose(1, 2).flatten(2), at + 'o')
-        h, at = norm(p, x, f'layers.{i}.norm2'), f'layers.{i}.mlp.'
-        if llama: h = F.silu(linear(p, h, at + 'gate')) * linear(p, h, at + 'up')
-        else: h = F.gelu(linear(p, h, at + 'up'), approximate='tanh')
-        x = x + linear(p, h, at + 'down')
-    table = p['head.weight'] if llama else p['embedding.token.weight']
-    return F.cross_entropy(F.linear(norm(p, x, 'norm'), table).flatten(0, 1).float(),
-                           targets.flatten())
+    logits = F.linear(hidden(p, layers, d, ids), table(p))
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 def load(path, layers, d, batch, context, vocabulary, threads, dtype, device):
     torch.set_num_threads(threads)
     torch.set_default_device(device)
     state['device'] = device
-    p = tensors(path)
+    p = {name: w.to(device).requires_grad_() for name, w in tensors(path).items()}
     groups = [{'params': [w for w in p.values() if w.ndim == n], 'weight_decay': decay}
               for n, decay in ((2, 0.1), (1, 0.0))]
     state.update(p=p, layers=layers, d=d, size=(batch, context + 1), vocabulary=vocabulary,
@@ -169,12 +111,7 @@ class Ours {
                   .spike_factor = 0,
                   .graph = options.graph}) {}
 
-  void save(const std::string& path) const {
-    std::vector<NamedTensor> weights;
-    for (const ParameterPtr& each : parameters(model_.stack()))
-      weights.push_back({each->name, each->wide().to(Device::cpu)});
-    save_safetensors(path, weights);
-  }
+  const Transformer& model() const { return model_; }
   // Seconds of step `number`.
   double step(int64_t number) {
     const Batch batch = batch_of(size_, number);
@@ -210,27 +147,15 @@ class Ours {
   double loss_ = 0;
 };
 
-// PyTorch with the same weights.
-void load(bench::TorchPeer& torch, const Size& size, const Options& options, const Ours& ours) {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() /
-                                     fmt::format("yotta_bench_train_{}.safetensors", getpid());
-  ours.save(file.string());
-  const TransformerConfig& c = size.config;
-  torch.seconds(fmt::format("load\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", file.string(), c.layers,
-                            c.head_size(), size.batch, c.context, c.vocabulary, options.threads,
-                            options.dtype, options.device));
-  std::filesystem::remove(file);
-}
-
 // The largest relative difference of the losses of three steps. Errors: it is too large.
-double compare_losses(bench::TorchPeer& torch, Ours& ours, const Options& options) {
+double compare_losses(bench::TorchPeer& torch, Ours& ours, DType dtype) {
   double largest = 0;
   for (int64_t number = 0; number < 3; ++number) {
     ours.step(number);
     torch.seconds(fmt::format("eager\t{}", number));
     const double theirs = torch.seconds("loss");
     const double difference = std::abs(ours.loss() - theirs) / theirs;
-    if (!(difference <= (options.dtype == "f32" ? 1e-4 : 2e-2)))
+    if (!(difference <= (dtype == DType::f32 ? 1e-4 : 2e-2)))
       fail(Where::current(), "the loss of step {} is {} here, and {} in PyTorch", number,
            ours.loss(), theirs);
     largest = std::max(largest, difference);
@@ -238,10 +163,14 @@ double compare_losses(bench::TorchPeer& torch, Ours& ours, const Options& option
   return largest;
 }
 
-std::string ratio_text(std::vector<double> ratios) {
-  if (ratios.empty()) return "-";
-  std::sort(ratios.begin(), ratios.end());
-  return fmt::format("{:.2f} ({:.2f} to {:.2f})", median(ratios), ratios.front(), ratios.back());
+// torch.compile wants a C++ compiler of its own. Why it has none, or fails; empty: it works.
+std::string why_not_compiled(bench::TorchPeer& torch) {
+  try {
+    torch.seconds("compiled\t3");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 // A step's FLOP/s as a share of a matmul's on the CPU.
@@ -254,11 +183,17 @@ Json of_matmul(Ours& ours, double seconds, const Options& options) {
 
 Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) {
   Ours ours(size, options);
+  const TransformerConfig& c = size.config;
   double difference = 0;
+  std::string not_compiled = "not found";
   if (torch.found()) {
-    load(torch, size, options, ours);
-    difference = compare_losses(torch, ours, options);
-    torch.seconds("compiled\t3");  // compiles
+    bench::load(torch, ours.model(),
+                fmt::format("{}\t{}\t{}\t{}\t{}\t{}", size.batch, c.context, c.vocabulary,
+                            options.threads, name(c.dtype), options.device));
+    difference = compare_losses(torch, ours, c.dtype);
+    not_compiled = why_not_compiled(torch);
+    if (!not_compiled.empty())
+      fmt::print("{}, {}: compiled is left out: {}\n", size.name, name(c.dtype), not_compiled);
   } else if (options.on_gpu()) {
     for (int64_t number = 0; number < 3; ++number) ours.step(number);  // the third is recorded
   }
@@ -268,10 +203,12 @@ Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) 
     seconds.push_back(ours.step(number));
     if (!torch.found()) continue;
     eager.push_back(torch.seconds(fmt::format("eager\t{}", number)) / seconds.back());
-    compiled.push_back(torch.seconds(fmt::format("compiled\t{}", number)) / seconds.back());
+    if (not_compiled.empty())
+      compiled.push_back(torch.seconds(fmt::format("compiled\t{}", number)) / seconds.back());
   }
-  const auto tokens = static_cast<double>(size.batch * size.config.context);
+  const auto tokens = static_cast<double>(size.batch * c.context);
   return {{"size", size.name},
+          {"dtype", name(c.dtype)},
           {"tokens_per_second", tokens / median(seconds)},
           {"of_matmul", options.on_gpu() ? Json() : of_matmul(ours, median(seconds), options)},
           {"loss_difference", difference},
@@ -284,21 +221,21 @@ int run(const Options& options) {
   const std::string why_not = options.on_gpu() ? use_cuda() : "";
   if (!why_not.empty()) return bench::not_run(why_not.c_str());
   const DeviceScope scope(options.on_gpu() ? Device::cuda : Device::cpu);
-  bench::TorchPeer torch(script);
-  fmt::print("{}; {}, {} threads, {}\n", torch.about(), options.dtype, options.threads,
-             options.device);
-  console::Table table({"size", "tokens/s", "of matmul", "eager / ours", "compiled / ours"});
+  bench::TorchPeer torch(std::string(bench::torch_model) + script);
+  fmt::print("{}; {} threads, {}\n", torch.about(), options.threads, options.device);
+  console::Table table(
+      {"size", "dtype", "tokens/s", "of matmul", "eager / ours", "compiled / ours"});
   Json report = {{"benchmark", "train"}, {"torch", torch.about()}, {"rows", Json::array()}};
-  for (const std::string& name : options.sizes) {
-    Size size = size_named(name);
-    if (options.batch > 0) size.batch = options.batch;
-    size.config.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-    const Json row = measure(size, options, torch);
-    report["rows"].push_back(row);
-    table.row({name, fmt::format("{:.0f}", row["tokens_per_second"].get<double>()),
-               options.on_gpu() ? "-" : fmt::format("{:.2f}", row["of_matmul"].get<double>()),
-               ratio_text(row["eager"]), ratio_text(row["compiled"])});
-  }
+  for (const std::string& dtype : options.dtypes)
+    for (Size size :
+         bench::sizes_named(options.sizes, dtype == "bf16" ? DType::bf16 : DType::f32)) {
+      if (options.batch > 0) size.batch = options.batch;
+      const Json row = measure(size, options, torch);
+      report["rows"].push_back(row);
+      table.row({size.name, dtype, fmt::format("{:.0f}", row["tokens_per_second"].get<double>()),
+                 options.on_gpu() ? "-" : fmt::format("{:.2f}", row["of_matmul"].get<double>()),
+                 bench::ratio_text(row["eager"]), bench::ratio_text(row["compiled"])});
+    }
   fmt::print("{}", table.text());
   return options.json.empty() ? 0 : bench::write_json(options.json, report);
 }
@@ -308,10 +245,10 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app{"A training step beside PyTorch's, eager and compiled"};
   Options options;
-  std::vector<std::string> names;
-  for (const Size& each : all_sizes()) names.emplace_back(each.name);
-  app.add_option("--size", options.sizes, "models to measure")->check(CLI::IsMember(names));
-  app.add_option("--dtype", options.dtype, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--size", options.sizes, "models to measure; all: but the tiny ones")
+      ->check(CLI::IsMember(bench::size_names()));
+  app.add_option("--dtype", options.dtypes, "f32, bf16, or both")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--device", options.device, "cpu, or cuda: the first GPU")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_flag("--graph", options.graph, "with --device cuda: our step is a CUDA graph");
