@@ -28,6 +28,7 @@ struct Arguments {
   std::string model = "llama3-8b", cluster = "h100x64", tokens = "4M", critical, dtype = "bf16";
   int64_t sequence = 0;
   double reserve = 0;
+  int64_t loss_tokens = 0;
   int confirm = 3, best = 10, losers = 12;
   std::string svg, json, calibrate;
   std::string stack = "usual", without, rows, layout;
@@ -74,6 +75,10 @@ void add_request_options(Options& to, Arguments& a) {
          fmt::format("causes that the prediction leaves out, with commas: {}",
                      fmt::join(cause_names, ", ")),
          not_empty());
+  to.add("--loss-tokens", a.loss_tokens,
+         "tokens of a microbatch whose logits exist at once, in layouts without fsdp and Async-TP; "
+         "0: all",
+         at_least(0));
   to.add("--reserve", a.reserve,
          "GB of a chip's memory that stay free, for what no formula counts");
 }
@@ -155,6 +160,7 @@ PlanRequest request_of(const Arguments& a) {
   request.sequence = a.sequence > 0 ? a.sequence : std::min<int64_t>(8192, request.config.context);
   request.tokens = parse_count("--tokens", a.tokens);
   request.reserve = 1e9 * a.reserve;
+  request.loss_tokens = a.loss_tokens;
   if (!a.critical.empty()) request.critical_batch = parse_count("--critical-batch", a.critical);
   if (a.fp8 && request.cluster.chip.fp8 == 0)
     fail(Where::current(), "--fp8: {} has no fp8; h100, h200 and b200 have",
@@ -429,7 +435,7 @@ void expect_used(const Options& options, const Arguments& a) {
   refuse(a.rows.empty(), "it is for --rows, a table of measured steps", {"--fit"});
   refuse(!a.rows.empty(), "--rows takes each row's own model, cluster and layout",
          {"--model", "--cluster", "--tokens", "--seq", "--dtype", "--fp8", "--critical-batch",
-          "--calibrate", "--cards", "--reserve", "--layout", "--microbatches"});
+          "--calibrate", "--cards", "--reserve", "--loss-tokens", "--layout", "--microbatches"});
   refuse(a.fit, "--fit prints the five numbers alone", {"--json", "--without"});
   refuse(a.layout.empty(), "it is for --layout; a search tries several", {"--microbatches"});
   refuse(!a.rows.empty() || !a.layout.empty(), "it is for a search",

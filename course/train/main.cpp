@@ -172,6 +172,12 @@ void add_technique_options(Options& to, Arguments& a) {
   to.add("--recompute-blocks", p.recompute_blocks,
          "of --recompute all: the first blocks of each stage, and no others; -1: all",
          in_range(-1, 1 << 20));
+  to.add(
+      "--loss-tokens", p.loss_tokens,
+      "tokens of a microbatch whose logits exist at once; 0: all. A large vocabulary's logits are "
+      "most of the memory; chunks of 1024 cost the output matrix 1 to 2% of its time. Not with "
+      "fsdp or --async-tp",
+      at_least(0));
   to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
   to.add("--schedule", p.schedule,
          "of a pipeline: naive, gpipe, 1f1b, zb-h1, zb-h2 or zb-v (zero bubble), dualpipe, "

@@ -73,6 +73,7 @@ void expect_reroute(const TrainingPlan& plan) {
                                 ? "the other axes of " + describe(layout)
                             : plan.schedule != "1f1b"        ? "--schedule"
                             : plan.chunks > 1                ? "--chunks"
+                            : plan.loss_tokens > 0           ? "--loss-tokens"
                             : plan.model.mixture.experts > 0 ? "--experts"
                                                              : "";
   if (!other.empty())

@@ -107,6 +107,7 @@ NdOptions nd_options(const TrainingPlan& plan) {
   options.sequence = plan.sequence;
   options.checkpoint = checkpoint_options(plan);
   options.checkpoint_blocks = plan.recompute_blocks;
+  options.loss_tokens = plan.loss_tokens;
   options.chunks = plan.chunks;
   options.hold = plan.hold;
   options.schedule = schedule_of(plan);
@@ -166,6 +167,7 @@ Facts facts_of(const TrainingPlan& plan, const TrainingText& text) {
                       {"--device", name(plan.device)},
                       {"--microbatches", text_of(plan.microbatches)},
                       {"--recompute", plan.recompute},
+                      {"--loss-tokens", text_of(plan.loss_tokens)},
                       {"--snapshots", text_of(plan.snapshots)},
                       {"--schedule", plan.schedule},
                       {"--chunks", text_of(plan.chunks)},
@@ -837,6 +839,10 @@ void expect_graph(const TrainingPlan& plan) {
   if (plan.device == Device::cpu)
     fail(Where::current(),
          "--graph records the steps of a GPU; add --device cuda, or leave it out");
+  if (plan.loss_tokens > 0)
+    fail(Where::current(),
+         "--loss-tokens takes a chunk's loss to the host, and --graph records a step without it; "
+         "leave one of them out");
   if (plan.ranks > 1 || plan.workers > 0 || plan.tolerance)
     fail(Where::current(),
          "--graph is for one GPU that computes alone; leave it out, or train on one rank");

@@ -31,6 +31,7 @@ struct TrainingPlan {
   std::string recompute =
       "none";  // activation checkpointing: or attention, pointwise, all, sqrt, revolve
   int64_t recompute_blocks = -1;  // of all and sqrt: the first blocks of each stage; -1: all
+  int64_t loss_tokens = 0;        // whose logits exist at once; 0: all of a microbatch
   int64_t snapshots = 2;          // revolve: inputs of layers that there is room for
   std::string schedule = "1f1b";  // of a pipeline: any that schedule_names has
   int chunks = 1;    // pipeline stages per rank; more than one: interleaved 1F1B or ZB-H1

@@ -257,6 +257,24 @@ TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's l
   }
 }
 
+TEST_CASE("--loss-tokens: one rank's losses; where it cannot be, it is refused") {
+  const TemporaryFolder folder;
+  const std::string text = written_text(folder);
+  const std::vector<double> whole = losses(tiny("dp=1", text));
+  for (const char* const layout : {"dp=1", "tp=2", "pp=2", "dp=2,cp=2"})
+    for (const int64_t tokens : {3, 1000}) {
+      CAPTURE(std::string(layout));
+      TrainingPlan plan = tiny(layout, text);
+      plan.loss_tokens = tokens;
+      check_near(losses(plan), whole, 0);
+    }
+  TrainingPlan sharded = tiny("fsdp=2", text), recorded = tiny("dp=1", text);
+  sharded.loss_tokens = recorded.loss_tokens = 8;
+  CHECK(contains(message_of([&] { check_plan(sharded); }), "when fsdp 2 has dropped it"));
+  recorded.graph = true, recorded.device = Device::cuda;
+  CHECK(contains(message_of([&] { check_plan(recorded); }), "--loss-tokens takes a chunk's loss"));
+}
+
 TEST_CASE("a run is saved by DualPipe, continued by ZB-V and by one rank: one rank's losses") {
   const TemporaryFolder folder;
   TrainingPlan plan = tiny("", written_text(folder));

@@ -76,6 +76,12 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
                  "Nearest: gradients in buckets"));
   CHECK(contains(said({.dp_replicate = 4}, 7, {.microbatches = 2, .zero = {.stage = 2}}),
                  "its 2 microbatches; the nearest batch is 8"));
+  CHECK(contains(said({.dp_shard = 2}, 64, {.loss_tokens = 8}),
+                 "multiplies by the output matrix after the head's forward pass, when fsdp 2 has "
+                 "dropped it. Nearest: the loss of all tokens at once"));
+  CHECK(contains(said({.tp = 2}, 64, {.loss_tokens = 8, .pieces = Pieces::one_way}),
+                 "and so does Async-TP, by pieces of one rank. Nearest: the loss of all tokens"));
+  expect_layout(config, {.tp = 2}, 64, {.loss_tokens = 8, .sequence_parallel = true});
   const NdOptions sequences_of_12{.sequence_parallel = true, .sequence = 12};
   CHECK(contains(said({.tp = 4, .cp = 2}, 64, {.sequence_parallel = true, .sequence = 4}),
                  "sequence parallelism cuts at least 4 tokens among 4 ranks of tp, not 2. Leave "));

@@ -44,6 +44,35 @@ TEST_CASE("ZeRO-1 and ZeRO-2 alone, and with each axis that they can have") {
   }
 }
 
+TEST_CASE("the loss in chunks of tokens, with each axis, pipeline and ZeRO that can have it") {
+  const TransformerConfig tied = config_of(Dialect::gpt2, true);
+  const TransformerConfig untied = config_of(Dialect::llama, false);
+  const Outcome whole_tied = serial(tied), whole_untied = serial(untied);
+  for (const int64_t tokens : {5, 1000}) {
+    const NdOptions plain{.microbatches = 2, .loss_tokens = tokens};
+    for (const MeshShape& shape :
+         {MeshShape{}, MeshShape{.dp_replicate = 3}, MeshShape{.cp = 2, .dp_replicate = 2},
+          MeshShape{.tp = 2, .pp = 2}, MeshShape{.pp = 2, .dp_replicate = 2}}) {
+      check_layout(tied, shape, plain, whole_tied);
+      check_layout(untied, shape, plain, whole_untied);
+    }
+    using enum PipelineKind;
+    for (const PipelineKind kind : {gpipe, zb_h1, dual_pipe}) {
+      NdOptions options = plain;
+      options.microbatches = 4, options.schedule = kind;
+      check_layout(tied, {.pp = 2, .dp_replicate = 2}, options, whole_tied);
+      options.checkpoint = {.what = Recompute::all};
+      check_layout(untied, {.pp = 2}, options, whole_untied);
+    }
+    for (const int stage : {1, 2}) {
+      NdOptions options = plain;
+      options.zero = {.stage = stage, .bucket_bytes = 4000};
+      check_layout(tied, {.dp_replicate = 4}, options, whole_tied);
+      check_layout(untied, {.pp = 2, .dp_replicate = 2}, options, whole_untied);
+    }
+  }
+}
+
 TEST_CASE("a tied table on two pipeline stages is cut alike on both, by FSDP and by ZeRO") {
   for (const Dialect dialect :
        {Dialect::gpt2, Dialect::llama}) {  // llama: nothing beside the table

@@ -99,7 +99,8 @@ void check_layout(const TransformerConfig& c, const MeshShape& shape, const NdOp
     });
     materialise(parameters(model.stack()));
     const bool shares = options.shares_tokens() && shape.tp > 1;
-    const Outcome part = train(model.stack(), loss_on(mesh, c), &mesh, shares);
+    const Outcome part =
+        train(model.stack(), loss_on(mesh, c, model.head(), options.loss_tokens), &mesh, shares);
     for (size_t step = 0; step < whole.losses.size(); ++step)
       CHECK(std::abs(part.losses[step] - whole.losses[step]) <= 1e-12);
     for (size_t i = 0; i < part.weights.size(); ++i) {
@@ -140,6 +141,23 @@ TEST_CASE("every axis alone and some together: losses and gradients are the seri
     check_layout(c, {.cp = 2}, ulysses_options, whole);
     check_layout(c, {.tp = 2, .cp = 2, .dp_replicate = 2}, sharing(false), whole);
     check_layout(c, {.tp = 2, .cp = 2, .dp_replicate = 2}, all, whole);
+  }
+}
+
+TEST_CASE("the loss in chunks of tokens, beside every axis that can have it") {
+  for (const Dialect dialect : {Dialect::gpt2, Dialect::llama}) {
+    const TransformerConfig c = config_of(dialect, DType::f64);
+    const Outcome whole = serial(c);
+    for (const int64_t tokens : {3, 8, 64}) {
+      NdOptions plain, sends = sharing(false), keeps = sharing(true);
+      plain.loss_tokens = sends.loss_tokens = keeps.loss_tokens = tokens;
+      check_layout(c, {.tp = 1}, plain, whole);
+      check_layout(c, {.tp = 2}, plain, whole);
+      check_layout(c, {.tp = 4}, sends, whole);
+      check_layout(c, {.tp = 2}, keeps, whole);
+      check_layout(c, {.cp = 2}, plain, whole);
+      check_layout(c, {.tp = 2, .cp = 2, .dp_replicate = 2}, sends, whole);
+    }
   }
 }
 

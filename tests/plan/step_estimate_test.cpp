@@ -56,6 +56,25 @@ TEST_CASE("each technique alone: seconds and bytes as run") {
   check(small({.dp_shard = 4}, plain));
 }
 
+TEST_CASE("the loss in chunks of tokens: seconds and bytes as run, and fewer of them") {
+  for (const int64_t tokens : {100, 256, 1000}) {
+    const NdOptions chunks{.microbatches = 4, .loss_tokens = tokens};
+    for (const MeshShape& shape :
+         {MeshShape{}, MeshShape{.tp = 4}, MeshShape{.dp_replicate = 2}, MeshShape{.pp = 2}}) {
+      DescribedStep step = small(shape, chunks);
+      step.config.vocabulary = 20000;  // logits are most of the activations
+      check(step);
+      DescribedStep plain = step;
+      plain.options.loss_tokens = 0;
+      const Cluster cluster = as_seen_by(shape, cluster_named("h100x16"));
+      const double held = estimate_step(cluster, step).memory.activations,
+                   whole = estimate_step(cluster, plain).memory.activations;
+      CHECK(held <= whole);
+      if (tokens == 100 && shape.pp * shape.dp_replicate == 1) CHECK(held < whole / 1.2);
+    }
+  }
+}
+
 TEST_CASE("ZeRO beside experts, whose buckets are open next to the others'") {
   for (const int stage : {1, 2})
     for (const int64_t bucket_bytes : {int64_t{1} << 20, int64_t{25} << 20})

@@ -128,6 +128,8 @@ class Linear : public Layer {
     return y;
   }
 
+  Use weight_;  // (O, I)
+
  private:
   const Tensor& weight() const { return weight_.parameter()->value; }
   Tensor keep_dy(const Tensor& dy, Saved& saved) const {
@@ -136,8 +138,7 @@ class Linear : public Layer {
     return rows;
   }
 
-  Use weight_;  // (O, I)
-  Use bias_;    // (O)
+  Use bias_;  // (O)
   bool adds_bias_ = false;
 };
 

@@ -26,6 +26,7 @@ class Readers {
   void add(std::unique_ptr<Linear> linear) { linears_.push_back(std::move(linear)); }
   size_t size() const { return linears_.size(); }
   Linear& operator[](size_t i) const { return *linears_[i]; }
+  void replace(size_t i, std::unique_ptr<Linear> by) { linears_[i] = std::move(by); }
 
   // x (..., C) -> the y (..., O_i) of each
   virtual std::vector<Tensor> forward(const Tensor& x, Saved& saved) {

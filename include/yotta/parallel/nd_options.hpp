@@ -5,7 +5,7 @@
 //     pp           schedule, chunks, ends_count, hold, microbatches
 //     fsdp         fsdp
 //     dp, ep       ddp, naive_gradients or zero
-//     every axis   checkpoint, checkpoint_blocks
+//     every axis   checkpoint, checkpoint_blocks, loss_tokens
 //
 // Defaults are the plain form of each; model/layout_rules.hpp says what does not go together.
 #pragma once
@@ -30,6 +30,7 @@ struct NdOptions {
   bool balance_over_batch = false;
   CheckpointOptions checkpoint = {.what = Recompute::none};
   int64_t checkpoint_blocks = -1;  // its first ones, of each stage; -1: all
+  int64_t loss_tokens = 0;         // whose logits exist at once (nn/chunked_loss.hpp); 0: all
   PipelineKind schedule = PipelineKind::one_f_one_b;
   int chunks = 1;           // stages per rank, of the interleaved ones
   bool ends_count = false;  // the embedding and the head count as blocks: stage_entries
@@ -53,6 +54,7 @@ inline void check_options(const NdOptions& o, Where where = Where::current()) {
   check_option(where, "NdOptions::microbatches", o, &NdOptions::microbatches, one_or_more);
   check_option(where, "NdOptions::checkpoint_blocks", o, &NdOptions::checkpoint_blocks,
                all_or_some);
+  check_option(where, "NdOptions::loss_tokens", o, &NdOptions::loss_tokens, zero_or_more);
   check_option(where, "NdOptions::chunks", o, &NdOptions::chunks, one_or_more);
   check_option(where, "NdOptions::hold", o, &NdOptions::hold, zero_or_more);
   check_option(where, "NdOptions::sequence", o, &NdOptions::sequence, zero_or_more);

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "yotta/comm/mesh.hpp"
+#include "yotta/nn/chunked_loss.hpp"
 #include "yotta/nn/load_balance.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/async_tp_layers.hpp"
@@ -88,6 +89,13 @@ inline void parallelize(Transformer& model, Mesh& mesh, const NdOptions& o,
 inline LossOf loss_on(Mesh& mesh, const TransformerConfig& config) {
   if (mesh.size(Axis::tp) == 1) return loss_of;
   return vocab_parallel_loss(config.vocabulary, mesh[Axis::tp]);
+}
+// The same of `loss_tokens` at a time, if the head is in this slice.
+inline LossOf loss_on(Mesh& mesh, const TransformerConfig& config, Head* head,
+                      int64_t loss_tokens) {
+  LossOf whole = loss_on(mesh, config);
+  if (head == nullptr || loss_tokens == 0) return whole;
+  return chunked_loss(*head, loss_tokens, std::move(whole));
 }
 
 // ---- around the layers -------------------------------------------------------------------------
@@ -177,6 +185,14 @@ class ParallelTransformer {
   void after_step() {
     for (Stage& stage : stages_)
       for (const auto& zero : stage.zero) zero->gather();
+  }
+
+  // The loss of what the stack gives; if another rank has the head, never called.
+  LossOf loss() const {
+    Head* head = nullptr;
+    for (const Stage& stage : stages_)
+      if (Head* const own = stage.model->head()) head = own;
+    return loss_on(mesh_, config_, head, options_.loss_tokens);
   }
 
   bool has_zero() const { return options_.zero.stage > 0; }

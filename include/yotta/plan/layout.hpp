@@ -23,6 +23,7 @@ struct PlanRequest {
   int64_t sequence = 0;      // tokens of a sequence
   Efficiency efficiency = h100_kernels;
   bool wide_loss = false;        // from a copy of the logits in f32
+  int64_t loss_tokens = 0;       // whose logits exist at once, where a layout can; 0: all
   bool gradients_ahead = false;  // all of them are there from the first step on
   int64_t critical_batch = 0;    // tokens from which larger batches no longer help; 0: not known
   double reserve = 0;            // bytes of a chip's memory that a plan leaves free
@@ -70,6 +71,10 @@ DescribedStep described(const PlanRequest& request, const Layout& layout);
 // can be.
 constexpr int64_t bucket_bytes_of(const Layout& layout) {
   return layout.zero == 1 ? int64_t{1} << 30 : int64_t{25} << 20;
+}
+// Can the loss be computed some tokens at a time (nn/chunked_loss.hpp)?
+constexpr bool chunks_loss(const Layout& layout) {
+  return layout.shape.dp_shard == 1 && (layout.shape.tp == 1 || layout.pieces == Pieces::none);
 }
 // Schedules that run W apart from I.
 constexpr bool splits_backward(PipelineKind kind) {

@@ -42,6 +42,7 @@ struct LayerQuestion {
   ContextParallel context = ContextParallel::ring;
   Recompute recompute = Recompute::none;  // of the block: none, attention or pointwise
   bool wide_loss = false;                 // from a copy of the logits in f32
+  int64_t loss_tokens = 0;                // whose logits exist at once; 0: all
   PlanGroup groups[4] = {};               // tp, cp, ep, routed
   TransformerConfig config = {};          // with one block
   Chip chip = {};

@@ -34,10 +34,10 @@ YOTTA_INLINE void check_layers(Finding& finding, Layers layers, const Microbatch
       return fmt::format("the output of {} is the first that is not finite", layer->name());
     });
   }
+  zero_gradients(layers);  // a loss in chunks adds to the head's (nn/chunked_loss.hpp)
   Tensor dy;
   const bool finite_loss = std::isfinite(loss(x, batch.targets, scale, &dy));
   finding.check(finite_loss, [] { return "the loss itself is not finite"; });
-  zero_gradients(layers);
   for (size_t i = layers.size(); i-- > 0;) {
     Saved& own = saved.child(layers[i]->name());
     dy = layers[i]->backward_input(dy, own);

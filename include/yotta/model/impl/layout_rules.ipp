@@ -61,11 +61,15 @@ struct Setup {
     return config.mixture.experts == 0 || batch % data_ranks() == 0 ||
            batch / data_ranks() >= options.microbatches;
   }
+  bool has_loss() const {
+    return options.loss_tokens == 0 || (shape.dp_shard == 1 && !multiplies_pieces());
+  }
+  bool multiplies_pieces() const { return options.pieces != Pieces::none && shape.tp > 1; }
   bool works() const {
     return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
            has_attention_to_drop() && has_stages() && has_zero() && has_experts() &&
            has_equal_experts() && has_token_order() && has_loads() && has_sequences() &&
-           has_equal_microbatches();
+           has_equal_microbatches() && has_loss();
   }
 
   int64_t sequence() const { return options.tokens(config); }
@@ -105,6 +109,7 @@ struct Setup {
   void expect_experts(Where where) const;
   void expect_loads(Where where) const;
   void expect_sequences(Where where) const;
+  void expect_loss(Where where) const;
 };
 
 inline void Setup::expect_divides(Where where) const {
@@ -281,6 +286,22 @@ inline void Setup::expect_sequences(Where where) const {
         batch, ranks, batch / ranks + 1, batch / ranks, (batch / ranks + 1) * ranks);
 }
 
+inline void Setup::expect_loss(Where where) const {
+  if (has_loss()) return;
+  const std::string nearest =
+      nearest_of({{"the loss of all tokens at once",
+                   works_with([](Setup& s) { s.options.loss_tokens = 0; })}});
+  if (shape.dp_shard > 1)
+    fail(where,
+         "the loss of {} tokens at a time multiplies by the output matrix after the head's forward "
+         "pass, when fsdp {} has dropped it{}",
+         options.loss_tokens, shape.dp_shard, nearest);
+  fail(where,
+       "the loss of {} tokens at a time multiplies them itself, and so does Async-TP, by pieces of "
+       "one rank{}",
+       options.loss_tokens, nearest);
+}
+
 }  // namespace detail
 
 YOTTA_INLINE bool layout_works(const TransformerConfig& config, const MeshShape& shape,
@@ -301,6 +322,7 @@ YOTTA_INLINE void expect_layout(const TransformerConfig& config, const MeshShape
   spread.expect_experts(where);
   spread.expect_loads(where);
   spread.expect_sequences(where);
+  spread.expect_loss(where);
 }
 
 }  // namespace yotta

@@ -27,11 +27,11 @@ YOTTA_INLINE NdParallel::~NdParallel() = default;
 YOTTA_INLINE TrainHooks NdParallel::hooks() {
   // One rank has nothing to do around a step, so that a GPU can compute all of it without the host.
   const bool is_alone = mesh_.world().size() == 1 && config_.mixture.experts == 0 &&
-                        !model_->has_zero() && !model_->pipeline;
+                        !model_->has_zero() && !model_->pipeline && options_.loss_tokens == 0;
   if (is_alone && parameters()[0]->value.device() == Device::cuda) return {};
   const NdGroups& groups = model_->groups;
   TrainHooks hooks;
-  hooks.loss = loss_on(mesh_, config_);
+  hooks.loss = model_->loss();
   hooks.world = mesh_.world();
   hooks.balance_over_batch = options_.balance_over_batch;
   hooks.before_microbatch = [this](bool last) { model_->sync_if(last); };
@@ -87,7 +87,7 @@ YOTTA_INLINE double NdParallel::run(const BatchPosition& position,
   // what flows between stages: as the weights of their layers
   const DType dtype =
       model_->is_sharded() ? options_.fsdp.gathered.value_or(config_.dtype) : config_.dtype;
-  const PipelinedStep made{options_.pipeline(), config_.width, dtype, loss_on(mesh_, config_),
+  const PipelinedStep made{options_.pipeline(), config_.width, dtype, model_->loss(),
                            model_->shares_tokens() ? mesh_[Axis::tp] : Communicator{}};
   return run_pipelined(*model_->pipeline, mesh_.size(Axis::pp), made, position, batches, tokens)
       .loss;

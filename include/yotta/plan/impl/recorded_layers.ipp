@@ -17,6 +17,7 @@ YOTTA_INLINE LayerQuestion layer_question(const Chip& chip, const DescribedStep&
   q.sequence_parallel = step.options.shares_tokens();
   q.keep_gathered = step.options.keep_gathered, q.pieces = step.options.pieces;
   q.context = step.options.context, q.wide_loss = step.wide_loss;
+  q.loss_tokens = step.options.loss_tokens;
   q.chip = chip, q.efficiency = step.efficiency;
   const PlanGroup none;
   const PlanGroup& routed = step.config.mixture.experts > 0 ? groups.routed : none;
@@ -98,25 +99,36 @@ class LayerRecorder {
       wrapped_.push_back(checkpointed(models_.back()->stack(), {.what = q_.recompute}));
       for (const LayerPtr& layer : wrapped_.back()) layers_.push_back(layer.get());
     };
-    if (q_.one_table) return make(0, layer_kinds);
-    for (int64_t i = 0; i < static_cast<int64_t>(layer_kinds); ++i) make(i, i + 1);
+    if (q_.one_table)
+      make(0, layer_kinds);
+    else
+      for (int64_t i = 0; i < static_cast<int64_t>(layer_kinds); ++i) make(i, i + 1);
+    loss_ = loss_on(*mesh_, q_.config, models_.back()->head(), q_.loss_tokens);
   }
 
   Tensor forward(size_t i, const Tensor& x, const Tensor& targets, Saved& saved,
                  LayerFigures& figures) {
+    const bool is_head = i + 1 == layer_kinds;
+    if (is_head) make_gradient_of_loss();
     begin();
     Tensor y = layers_[i]->forward(x, saved.child(layers_[i]->name()));
-    const bool is_head = i + 1 == layer_kinds;
     if (is_head) {
       if (q_.wide_loss) widen(y);
       Tensor dlogits;
-      loss_on(*mesh_, q_.config)(std::move(y), targets, 1, &dlogits);
+      loss_(std::move(y), targets, 1, &dlogits);
       y = std::move(dlogits);
     }
     figures.forward_peak = end();
     figures.in = i == 0 ? 0 : bytes(x), figures.out = is_head ? 0 : bytes(y);
     figures.saved = live() + figures.in - figures.out;
     return y;
+  }
+  // A loss in chunks makes the gradient of the output matrix in F: counted as if W had made it.
+  void make_gradient_of_loss() {
+    made_in_loss_ = 0;
+    if (q_.loss_tokens == 0) return;
+    Parameter& weight = (*models_.back()->head()->out)[0].weight_parameter();
+    if (!weight.grad.defined()) made_in_loss_ = bytes(weight.gradient());
   }
   // The logits in f32, the logarithms of their probabilities, and the gradient of each.
   static void widen(const Tensor& logits) {
@@ -140,7 +152,7 @@ class LayerRecorder {
     double made = 0;
     int64_t waiting = 0;
     const auto look = [&] {
-      const double most = peak();
+      const double most = peak() + (i + 1 == layer_kinds ? made_in_loss_ : 0);
       figures.growing_peak = std::max(figures.growing_peak, most);
       figures.passing_peak = std::max(figures.passing_peak, most - made);
       memory().reset_peaks();
@@ -193,6 +205,8 @@ class LayerRecorder {
   std::vector<std::unique_ptr<Transformer>> models_;
   std::vector<std::vector<LayerPtr>> wrapped_;
   std::vector<Layer*> layers_;
+  LossOf loss_;
+  double made_in_loss_ = 0;
   int64_t before_ = 0;
 };
 
