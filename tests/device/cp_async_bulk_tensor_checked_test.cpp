@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/kernel_error.hpp"
+#include "yotta/device/cluster.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/profile.hpp"
 
@@ -64,6 +65,89 @@ std::string moved(Mistake mistake) {
   });
 }
 
+// Two blocks bring each other halves of a tile, `rounds` times into the same place. Each tells both
+// when it has read.
+enum class Shares { rightly, no_wait, own_arrivals, other_bytes, no_fence, no_meeting, ends };
+constexpr int rounds = 3;
+__global__ void shares_tiles(Shares how, const __grid_constant__ CUtensorMap map, int* sums) {
+  __shared__ __align__(1024) uint16_t tile[2][rows * columns];
+  __shared__ uint64_t full, empty;
+  const uint32_t rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&full, 1);
+    mbarrier_init(&empty, how == Shares::own_arrivals ? 32 : 64);
+    if (how != Shares::no_fence) fence_mbarrier_init();
+  }
+  if (how == Shares::no_meeting)
+    __syncthreads();
+  else
+    cluster_sync();
+  int sum = 0;
+  for (uint32_t i = 0; i < rounds; ++i) {
+    if (threadIdx.x == 0) {
+      while (!mbarrier_try_wait_parity(&empty, 1 - i % 2)) continue;
+      mbarrier_arrive_expect_tx(&full, sizeof tile * (how == Shares::other_bytes ? 2 : 1));
+      const auto row = static_cast<int32_t>(rank);
+      cp_async_bulk_tensor_multicast(tile[rank], &map, {0, row}, &full, 3);  // line: multicast
+    }
+    __syncwarp();
+    if (how != Shares::no_wait || i < 2)
+      while (!mbarrier_try_wait_parity(&full, i % 2)) continue;  // line: waits for both
+    sum += tile[1 - rank][threadIdx.x];                          // line: reads the other half
+    mbarrier_arrive(&empty);
+    if (how != Shares::own_arrivals) mbarrier_arrive_at(&empty, 1 - rank);  // line: tells
+  }
+  sums[32 * blockIdx.x + threadIdx.x] = sum;
+  if (how != Shares::ends) cluster_sync();
+}
+
+std::string shared(Shares how) {
+  return error_of([&] {
+    DeviceArray<uint16_t> x(std::vector<uint16_t>(10 * columns, 5));
+    DeviceArray<int> sums(64);
+    launch_cluster(shares_tiles, 2, 2, 32, 0, nullptr, how,
+                   tensor_map(x.data(), {10, columns}, {rows, columns}, Swizzle::b64), sums.data());
+    CHECK(sums.to_host()[40] == 5 * rounds);
+  });
+}
+// What the launches say whose threads run in the orders of 8 seeds.
+std::string shared_with_seeds(Shares how) {
+  std::string all;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    emulator_options().seed = seed;
+    all += shared(how) + "\n";
+  }
+  emulator_options() = {};
+  return all;
+}
+
+// Blocks add tiles to one box.
+enum class Adds { rightly, unfenced, overwritten, read_back, and_writes };
+__global__ void adds_tiles(Adds how, const __grid_constant__ CUtensorMap map, float* y) {
+  __shared__ __align__(128) float tile[rows * columns];
+  for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += 32) tile[i] = 1.0f;
+  if (how != Adds::unfenced) fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  cp_reduce_async_bulk_tensor_add(&map, {0, 0}, tile);  // line: adds
+  cp_reduce_async_bulk_tensor_add(&map, {0, 0}, tile);
+  cp_async_bulk_commit_group();
+  if (how == Adds::overwritten) tile[3] = 2.0f;
+  if (how == Adds::read_back) tile[0] = y[3];                   // line: reads back
+  if (how == Adds::and_writes && blockIdx.x == 1) y[5] = 1.0f;  // line: writes there
+  cp_async_bulk_wait_group<0>();
+}
+
+std::string added(Adds how) {
+  return error_of([&] {
+    DeviceArray<float> y(std::vector<float>(rows * columns, 2.0f));
+    y.named("y");
+    launch(adds_tiles, 2, 32, 0, nullptr, how,
+           tensor_map(y.data(), {rows, columns}, {rows, columns}), y.data());
+    CHECK(y.to_host() == std::vector<float>(rows * columns, 6.0f));
+  });
+}
+
 }  // namespace
 
 TEST_CASE("boxes: what holds for bulk copies holds for them") {
@@ -78,6 +162,36 @@ TEST_CASE("boxes: what holds for bulk copies holds for them") {
 TEST_CASE("boxes: a map of more rows than the array has is out of bounds") {
   check_says(moved(Mistake::too_many_rows),
              {line_at("load"), "reads 4 bytes out of bounds: few, element 48 of 48"});
+}
+
+TEST_CASE("multicast: each block waits for its bytes, and all say when they have read") {
+  for (const std::string& message : {shared_with_seeds(Shares::rightly)})
+    CHECK(message.find("race") == std::string::npos);
+  CHECK(shared(Shares::rightly) == "no error");
+  check_says(
+      shared_with_seeds(Shares::no_wait),
+      {line_at("multicast"), "race: line ", " reads (tile of block (",
+       line_at("reads the other half").substr(0, line_at("reads the other half").size() - 2)});
+  check_says(shared_with_seeds(Shares::own_arrivals),
+             {line_at("multicast"), "writes tile of block (", "has not waited for its mbarrier"});
+  check_says(shared(Shares::other_bytes),
+             {line_at("waits for both"), "1024 of 2048 bytes have come"});
+}
+
+TEST_CASE("multicast: copies know the mbarriers of all blocks, which end after them") {
+  check_says(shared(Shares::no_fence), {"copies do not know the mbarrier"});
+  check_says(shared_with_seeds(Shares::no_meeting), {line_at("multicast"), "mbarrier"});
+  check_says(shared_with_seeds(Shares::ends), {line_at("tells"), "ended"});
+}
+
+TEST_CASE("reductions: what holds for stores holds for them, and they never race with each other") {
+  CHECK(added(Adds::rightly) == "no error");
+  check_says(added(Adds::unfenced), {line_at("adds"), "no fence_proxy_async()"});
+  check_says(added(Adds::overwritten),
+             {line_at("adds"), "a bulk copy reads tile, element 3 of ", "has overwritten"});
+  check_says(added(Adds::read_back), {line_at("reads back"), "reads y, element 3 of 256 too early",
+                                      "cp_async_bulk_wait_group"});
+  check_says(added(Adds::and_writes), {line_at("writes there"), "y, element 5 of 256"});
 }
 
 TEST_CASE("boxes: only what is inside of the tensor is counted") {

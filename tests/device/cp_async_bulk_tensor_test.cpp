@@ -9,6 +9,7 @@
 
 #include "support/hopper_here.hpp"
 #include "support/kernel_error.hpp"
+#include "yotta/device/cluster.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;
@@ -92,6 +93,68 @@ void check_load(int rows, int columns, Box box) {
       {static_cast<uint32_t>(box.rows), static_cast<uint32_t>(box.columns)}, box.swizzle);
   launch(loads_box<2>, 1, 32, 0, nullptr, map, at.data(), words, seen.data());
   CHECK(seen.to_host() == expected_tile(host, rows, columns, box));
+}
+
+// Each block of a cluster brings its part of a tile to all blocks whose bits are in `blocks`, into
+// static or dynamic shared memory; the others keep 7. Blocks copy what they have.
+constexpr int part_rows = 8, part_columns = 16;  // words
+__global__ void shares_tile(const __grid_constant__ CUtensorMap map, uint32_t blocks, bool dynamic,
+                            uint32_t* seen) {
+  __shared__ __align__(1024) uint32_t in_static[8 * part_rows * part_columns];
+  __shared__ uint64_t full[2];
+  uint32_t* const tile = dynamic ? dynamic_shared<uint32_t>() : in_static;
+  const uint32_t rank = cluster_rank(), size = cluster_size();
+  const uint32_t part = part_rows * part_columns, words = size * part;
+  for (uint32_t i = threadIdx.x; i < words; i += 32) tile[i] = 7;
+  if (threadIdx.x == 0) mbarrier_init(&full[1], 1);
+  fence_mbarrier_init();
+  fence_proxy_async();
+  cluster_sync();
+  const bool mine = (blocks >> rank & 1) != 0;
+  if (threadIdx.x == 0) {
+    if (mine) mbarrier_arrive_expect_tx(&full[1], 4 * words);
+    cp_async_bulk_tensor_multicast(tile + rank * part, &map,
+                                   {0, static_cast<int32_t>(rank) * part_rows}, &full[1], blocks);
+  }
+  if (mine)
+    while (!mbarrier_try_wait_parity(&full[1], 0)) continue;
+  for (uint32_t i = threadIdx.x; i < words; i += 32) seen[blockIdx.x * words + i] = tile[i];
+  cluster_sync();
+}
+
+// All blocks add the same tile of ones, twos, ... to a box.
+template <class T>
+__global__ void adds_box(const __grid_constant__ CUtensorMap map, int column) {
+  __shared__ __align__(1024) T tile[8 * 32];
+  for (int i = static_cast<int>(threadIdx.x); i < 8 * 32; i += 32)
+    tile[i] = T(static_cast<float>(i % 5 + 1));
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) cp_reduce_async_bulk_tensor_add(&map, {column, 0}, tile);
+    cp_async_bulk_commit_group();
+    cp_async_bulk_wait_group_read<0>();
+  }
+}
+
+template <class T>
+void check_sums(CUtensorMapDataType type) {
+  CAPTURE(static_cast<int>(type));
+  DeviceArray<T> y(std::vector<T>(8 * 40, T(3.0f)));
+  TensorMapArguments arguments{.type = type, .rank = 2, .data = y.data()};
+  arguments.size = {40, 8};
+  arguments.stride = {40 * sizeof(T)};
+  arguments.box = {32, 8};
+  launch(adds_box<T>, 3, 32, 0, nullptr, encode_tensor_map(arguments), 16);
+  const std::vector<T> got = y.to_host();
+  int wrong = 0;
+  for (int row = 0; row < 8; ++row)
+    for (int column = 0; column < 40; ++column) {
+      const int added = column < 16 ? 0 : 6 * ((32 * row + column - 16) % 5 + 1);
+      wrong += !(static_cast<float>(got[static_cast<size_t>(40 * row + column)]) ==
+                 static_cast<float>(3 + added));
+    }
+  CHECK(wrong == 0);
 }
 
 #if !defined(__CUDACC__)
@@ -180,7 +243,59 @@ TEST_CASE("one and five dimensions, a step between elements, and numbers of two 
     }
 }
 
+TEST_CASE("multicast: one load brings a tile to several blocks of a cluster" *
+          doctest::skip(!hopper_is_here())) {
+  for (const uint32_t size : {2u, 4u, 8u})
+    for (const bool dynamic : {false, true})
+      for (const uint32_t blocks : {(1u << size) - 1, 2u, (1u << (size - 1)) + 1}) {
+        CAPTURE(size);
+        CAPTURE(dynamic);
+        CAPTURE(blocks);
+        const size_t words = size * part_rows * part_columns;
+        const std::vector<uint32_t> host = numbers(words);
+        const DeviceArray<uint32_t> x(host);
+        DeviceArray<uint32_t> seen(2 * size * words);
+        const CUtensorMap map =
+            tensor_map(x.data(), {static_cast<int64_t>(size) * part_rows, part_columns},
+                       {part_rows, part_columns});
+        launch_cluster(shares_tile, 2 * size, size, 32, dynamic ? 4 * words : 0, nullptr, map,
+                       blocks, dynamic, seen.data());
+        const std::vector<uint32_t> got = seen.to_host();
+        int wrong = 0;
+        for (size_t block = 0; block < 2 * size; ++block)
+          for (size_t i = 0; i < words; ++i)
+            wrong += got[block * words + i] != ((blocks >> block % size & 1) != 0 ? host[i] : 7);
+        CHECK(wrong == 0);
+      }
+}
+
+TEST_CASE("reductions: stores that add, in each type, and nothing outside of the tensor" *
+          doctest::skip(!hopper_is_here())) {
+  check_sums<float>(CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+  check_sums<float16>(CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+  check_sums<bfloat16>(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+  check_sums<int32_t>(CU_TENSOR_MAP_DATA_TYPE_INT32);
+  check_sums<uint64_t>(CU_TENSOR_MAP_DATA_TYPE_UINT64);
+}
+
 #if !defined(__CUDACC__)
+TEST_CASE("multicast and reductions: masks and types that are not there are refused") {
+  const DeviceArray<uint32_t> x(numbers(4 * part_rows * part_columns));
+  const CUtensorMap map =
+      tensor_map(x.data(), {4 * part_rows, part_columns}, {part_rows, part_columns});
+  DeviceArray<uint32_t> seen(4 * 4 * part_rows * part_columns);
+  for (const uint32_t blocks : {0u, 0x11u})
+    check_says(error_of([&] {
+                 launch_cluster(shares_tile, 4, 4, 32, 0, nullptr, map, blocks, false, seen.data());
+               }),
+               {"cp_async_bulk_tensor_multicast() for the blocks of mask", "has 4 blocks"});
+  DeviceArray<double> y(8 * 32);
+  const CUtensorMap of_doubles = tensor_map(y.data(), {8, 32}, {8, 32});
+  check_says(
+      error_of([&] { launch(adds_box<double>, 1, 32, 0, nullptr, of_doubles, 0); }),
+      {"cp_reduce_async_bulk_tensor_add() adds numbers", "the tensor map names another type"});
+}
+
 TEST_CASE("a copy that does not fit its map is refused") {
   const DeviceArray<uint32_t> x(numbers(256));
   const CUtensorMap map = tensor_map(x.data(), {8, 32}, {1, 32});

@@ -188,6 +188,30 @@ __global__ void sums_tiles(const uint16_t* tiles, float* out) {
   for (unsigned i = 0; i < n / 2; ++i) out[threadIdx.x * (n / 2) + i] = d[i];
 }
 
+// The last 256 bytes of 226 KiB of dynamic shared memory are B, of ones; 30 small arrays lie before
+// it.
+constexpr size_t most_dynamic = 226 * 1024;
+__global__ void multiplies_far_tile(float* out) {
+  __shared__ uint32_t a0[8], a1[8], a2[8], a3[8], a4[8], a5[8], a6[8], a7[8], a8[8], a9[8];
+  __shared__ uint32_t b0[8], b1[8], b2[8], b3[8], b4[8], b5[8], b6[8], b7[8], b8[8], b9[8];
+  __shared__ uint32_t c0[8], c1[8], c2[8], c3[8], c4[8], c5[8], c6[8], c7[8], c8[8], c9[8];
+  uint32_t* const small[] = {a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4,
+                             b5, b6, b7, b8, b9, c0, c1, c2, c3, c4, c5, c6, c7, c8, c9};
+  uint16_t* const tile = dynamic_shared<uint16_t>() + most_dynamic / 2 - 128;
+  if (threadIdx.x < 128) tile[threadIdx.x] = 0x3f80;
+  if (threadIdx.x < 30) small[threadIdx.x][0] = threadIdx.x;
+  fence_proxy_async();
+  __syncthreads();
+  float d[4] = {};
+  const uint32_t ones[4] = {0x3f803f80, 0x3f803f80, 0x3f803f80, 0x3f803f80};
+  wgmma_fence();
+  wgmma<8, bfloat16>(d, ones, wgmma_descriptor(tile, 128, 128, Swizzle::none));
+  wgmma_commit_group();
+  wgmma_wait_group<0>();
+  const auto of_small = static_cast<float>(small[threadIdx.x % 30][0]);
+  for (unsigned i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = d[i] + of_small;
+}
+
 }  // namespace
 
 TEST_CASE("who holds what: the PTX ISA's formulas, and each element once") {
@@ -263,4 +287,12 @@ TEST_CASE("A in registers, every width" * doctest::skip(!hopper_is_here())) {
   check_width<128>();
   check_width<192>();
   check_width<256>();
+}
+
+TEST_CASE("a tile behind many small arrays, at the end of shared memory" *
+          doctest::skip(!hopper_is_here())) {
+  DeviceArray<float> out(128 * 4);
+  launch(multiplies_far_tile, 1, 128, most_dynamic, nullptr, out.data());
+  const std::vector<float> got = out.to_host();
+  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == 16.0f + static_cast<float>(i / 4 % 30));
 }

@@ -5,6 +5,10 @@
 //     cp_async_bulk_tensor(tile, &map, {column, row}, &full)    global to shared; &full counts it
 //     cp_async_bulk_tensor(&map, {column, row}, tile)           shared to global; a group, as in
 //                                                               cp_async_bulk.hpp
+//     cp_reduce_async_bulk_tensor_add(&map, {column, row}, tile)     adds to the tensor's numbers
+//     cp_async_bulk_tensor_multicast(tile, &map, {column, row}, &full, blocks)     to the blocks of
+//                                                               the cluster whose ranks are bits of
+//                                                               `blocks`: cluster.hpp
 //
 //     tensor  ┌───────────────┐        shared memory: the box, row after row, swizzled
 //             │     ┌─────┐   │        what lies outside of the tensor: zeros, or not written
@@ -52,23 +56,50 @@ __device__ __forceinline__ void cp_async_bulk_tensor(void* to, const CUtensorMap
 }
 #undef YOTTA_TENSOR_LOAD
 
-#define YOTTA_TENSOR_STORE(count, names, ...)                                                   \
-  if constexpr (dims == count)                                                                  \
-  YOTTA_SM90("cp.async.bulk.tensor." #count "d.global.shared::cta.tile.bulk_group [%0, {" names \
-             "}], [%1];" ::"l"(map),                                                            \
-             "r"(shared_word(from)), __VA_ARGS__                                                \
+#define YOTTA_TENSOR_MULTICAST(count, names, ...)                                                 \
+  if constexpr (dims == count)                                                                    \
+  YOTTA_SM90("cp.async.bulk.tensor." #count                                                       \
+             "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "     \
+             "[%0], [%1, {" names "}], [%2], %3;" ::"r"(shared_word(to)),                         \
+             "l"(map), "r"(shared_word(barrier)), "h"(static_cast<uint16_t>(blocks)), __VA_ARGS__ \
              : "memory")
 template <int dims>
-__device__ __forceinline__ void cp_async_bulk_tensor(const CUtensorMap* map,
-                                                     const int32_t (&at)[dims], const void* from) {
+__device__ __forceinline__ void cp_async_bulk_tensor_multicast(void* to, const CUtensorMap* map,
+                                                               const int32_t (&at)[dims],
+                                                               uint64_t* barrier, uint32_t blocks) {
   static_assert(dims >= 1 && dims <= 5);
-  YOTTA_TENSOR_STORE(1, "%2", "r"(at[0]));
-  YOTTA_TENSOR_STORE(2, "%2, %3", "r"(at[0]), "r"(at[1]));
-  YOTTA_TENSOR_STORE(3, "%2, %3, %4", "r"(at[0]), "r"(at[1]), "r"(at[2]));
-  YOTTA_TENSOR_STORE(4, "%2, %3, %4, %5", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
-  YOTTA_TENSOR_STORE(5, "%2, %3, %4, %5, %6", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
-                     "r"(at[4]));
+  YOTTA_TENSOR_MULTICAST(1, "%4", "r"(at[0]));
+  YOTTA_TENSOR_MULTICAST(2, "%4, %5", "r"(at[0]), "r"(at[1]));
+  YOTTA_TENSOR_MULTICAST(3, "%4, %5, %6", "r"(at[0]), "r"(at[1]), "r"(at[2]));
+  YOTTA_TENSOR_MULTICAST(4, "%4, %5, %6, %7", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));
+  YOTTA_TENSOR_MULTICAST(5, "%4, %5, %6, %7, %8", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]),
+                         "r"(at[4]));
 }
+#undef YOTTA_TENSOR_MULTICAST
+
+// The box goes to the tensor, or is added to it.
+#define YOTTA_TENSOR_STORE(word, op, count, names, ...)                   \
+  if constexpr (dims == count)                                            \
+  YOTTA_SM90(word ".async.bulk.tensor." #count "d.global.shared::cta" op  \
+                  ".tile.bulk_group [%0, {" names "}], [%1];" ::"l"(map), \
+             "r"(shared_word(from)), __VA_ARGS__                          \
+             : "memory")
+#define YOTTA_TENSOR_STORES(function, word, op)                                               \
+  template <int dims>                                                                         \
+  __device__ __forceinline__ void function(const CUtensorMap* map, const int32_t(&at)[dims],  \
+                                           const void* from) {                                \
+    static_assert(dims >= 1 && dims <= 5);                                                    \
+    YOTTA_TENSOR_STORE(word, op, 1, "%2", "r"(at[0]));                                        \
+    YOTTA_TENSOR_STORE(word, op, 2, "%2, %3", "r"(at[0]), "r"(at[1]));                        \
+    YOTTA_TENSOR_STORE(word, op, 3, "%2, %3, %4", "r"(at[0]), "r"(at[1]), "r"(at[2]));        \
+    YOTTA_TENSOR_STORE(word, op, 4, "%2, %3, %4, %5", "r"(at[0]), "r"(at[1]), "r"(at[2]),     \
+                       "r"(at[3]));                                                           \
+    YOTTA_TENSOR_STORE(word, op, 5, "%2, %3, %4, %5, %6", "r"(at[0]), "r"(at[1]), "r"(at[2]), \
+                       "r"(at[3]), "r"(at[4]));                                               \
+  }
+YOTTA_TENSOR_STORES(cp_async_bulk_tensor, "cp", "")
+YOTTA_TENSOR_STORES(cp_reduce_async_bulk_tensor_add, "cp.reduce", ".add")
+#undef YOTTA_TENSOR_STORES
 #undef YOTTA_TENSOR_STORE
 
 // Brings the map near, so that the first copy finds it there.
@@ -80,10 +111,13 @@ __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap* map) {
 
 namespace emulator {
 
+// `blocks`: ranks in the cluster, as bits; 0: this block.
 void start_tensor_load(void* to, const CUtensorMap* map, const int32_t* at, int dims,
-                       uint64_t* barrier, Where where);
+                       uint64_t* barrier, uint32_t blocks, Where where);
+void start_tensor_multicast(void* to, const CUtensorMap* map, const int32_t* at, int dims,
+                            uint64_t* barrier, uint32_t blocks, Where where);
 void start_tensor_store(const CUtensorMap* map, const int32_t* at, int dims, const void* from,
-                        Where where);
+                        bool adds, Where where);
 
 }  // namespace emulator
 
@@ -91,14 +125,29 @@ template <int dims>
 void cp_async_bulk_tensor(void* to, const CUtensorMap* map, const int32_t (&at)[dims],
                           uint64_t* barrier, Where where = Where::current()) {
   static_assert(dims >= 1 && dims <= 5);
-  emulator::start_tensor_load(to, map, at, dims, barrier, where);
+  emulator::start_tensor_load(to, map, at, dims, barrier, 0, where);
+}
+
+template <int dims>
+void cp_async_bulk_tensor_multicast(void* to, const CUtensorMap* map, const int32_t (&at)[dims],
+                                    uint64_t* barrier, uint32_t blocks,
+                                    Where where = Where::current()) {
+  static_assert(dims >= 1 && dims <= 5);
+  emulator::start_tensor_multicast(to, map, at, dims, barrier, blocks, where);
 }
 
 template <int dims>
 void cp_async_bulk_tensor(const CUtensorMap* map, const int32_t (&at)[dims], const void* from,
                           Where where = Where::current()) {
   static_assert(dims >= 1 && dims <= 5);
-  emulator::start_tensor_store(map, at, dims, from, where);
+  emulator::start_tensor_store(map, at, dims, from, false, where);
+}
+
+template <int dims>
+void cp_reduce_async_bulk_tensor_add(const CUtensorMap* map, const int32_t (&at)[dims],
+                                     const void* from, Where where = Where::current()) {
+  static_assert(dims >= 1 && dims <= 5);
+  emulator::start_tensor_store(map, at, dims, from, true, where);
 }
 
 inline void prefetch_tensormap(const CUtensorMap*) {}

@@ -17,6 +17,7 @@
 // stream>>> as a function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory
 // is dynamic_shared<T>(). launch_cooperative(...) is for kernels whose blocks wait for each other
 // (cooperative_groups.hpp): all of them are there at once, or the launch is refused.
+// launch_cluster(kernel, grid, cluster, block, ...) runs its blocks in clusters (cluster.hpp).
 // Contract: on the CPU a launch without a stream (nullptr) returns when the kernel has ended, and
 // throws KernelError where a GPU would do something undefined; one on a stream waits in it, and
 // throws from the call that waits for it (streams.hpp). On a GPU both return at once, and throw if
@@ -103,6 +104,26 @@ void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, si
       copies);
 }
 
+// Each `cluster` of blocks is there together.
+template <class... Parameters, class... Arguments>
+void launch_cluster(void (*kernel)(Parameters...), Grid grid, dim3 cluster, dim3 block,
+                    size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  allow_shared(reinterpret_cast<const void*>(kernel), shared_bytes, grid.where);
+  cudaLaunchAttribute shape = {};
+  shape.id = cudaLaunchAttributeClusterDimension;
+  shape.val.clusterDim.x = cluster.x;
+  shape.val.clusterDim.y = cluster.y;
+  shape.val.clusterDim.z = cluster.z;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid.size;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &shape;
+  config.numAttrs = 1;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), grid.where);
+}
+
 // What a block of a kernel needs; its registers are those that the compiler gave it for this GPU.
 template <class... Parameters>
 BlockNeeds block_needs(void (*kernel)(Parameters...), int threads, size_t shared_bytes,
@@ -123,12 +144,13 @@ namespace emulator {
 
 template <class... Parameters, class... Arguments>
 void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
-                 cudaStream_t stream, bool cooperative, Arguments&&... arguments) {
+                 cudaStream_t stream, bool cooperative, dim3 cluster, Arguments&&... arguments) {
   using Call = emulator::Call<Parameters...>;
   const Call call{kernel, {std::forward<Arguments>(arguments)...}};
   const EmulatorOptions& options = emulator_options();
   const Task task{.grid = grid.size,
                   .size = block,
+                  .cluster = cluster,
                   .shared_bytes = shared_bytes,
                   .seed = options.seed,
                   .kernel = reinterpret_cast<const void*>(kernel),
@@ -148,14 +170,21 @@ void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t sh
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
-  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false,
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false, dim3(),
                         std::forward<Arguments>(arguments)...);
 }
 
 template <class... Parameters, class... Arguments>
 void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
                         cudaStream_t stream, Arguments&&... arguments) {
-  emulator::launch_task(kernel, grid, block, shared_bytes, stream, true,
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, true, dim3(),
+                        std::forward<Arguments>(arguments)...);
+}
+
+template <class... Parameters, class... Arguments>
+void launch_cluster(void (*kernel)(Parameters...), Grid grid, dim3 cluster, dim3 block,
+                    size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false, cluster,
                         std::forward<Arguments>(arguments)...);
 }
 

@@ -281,6 +281,11 @@ class CheckedLaunch {
   LaunchOrder& order() { return order_; }
   ProgramRegions& variables() { return variables_; }
   void grid_met() { order_.all_met(); }
+  // All blocks of a cluster have started; returns the time.
+  uint32_t cluster_starts(ClusterOrder& cluster) {
+    cluster.starts(order_);
+    return ++access_time();
+  }
 
  private:
   static std::mutex& mutex() {
@@ -315,6 +320,7 @@ class AccessChecker {
   void block_starts(uint64_t number) {
     order_.block_starts(number);
     sums_.clear();
+    arrivals_.clear();
   }
   YOTTA_UNSEEN void lane_starts() { active_checker = this; }
   YOTTA_UNSEEN static void lane_ends() { active_checker = nullptr; }
@@ -322,7 +328,24 @@ class AccessChecker {
     report_uninitialised();
     order_.all_met();
   }
-  void block_ends() { report_uninitialised(); }
+  void block_ends() {
+    report_uninitialised();
+    if (order_.is_touched()) check_others_are_done();
+    order_.ends();
+  }
+  // ---- Clusters: blocks that touch each other's shared memory ----
+  // The block is one of a cluster; its arrays are seen by the others at these addresses.
+  void joins(ClusterOrder& cluster, const std::vector<uintptr_t>& places) {
+    order_.joins(cluster);
+    regions_.are_seen_at(places);
+  }
+  void sees(AccessChecker& other, const std::vector<uintptr_t>& places) {
+    regions_.add_of_other(other.regions_, places, other.order_);
+  }
+  void cluster_starts(uint32_t time) { order_.cluster_starts(time); }
+  void arrives_at_cluster() { order_.arrive_at_cluster(this_lane->index); }
+  void cluster_met() { order_.cluster_met(); }
+  void passes_cluster() { order_.pass_cluster(this_lane->index); }
   void lanes_met(int warp, uint32_t mask) { order_.lanes_met(warp, mask); }
   void warp_waits() { counters_.read_logs(); }
   void fence(FenceScope scope) { order_.fence(this_lane->index, scope); }
@@ -449,7 +472,7 @@ class AccessChecker {
     Region* const region = regions_.find(address, site);
     if (region == nullptr) return;
     for (Cell& cell : region->shadow->cells(address - region->begin, bytes))
-      cell.write = {order_.now(), order_.number_of(lane.index),
+      cell.write = {order_.now(), order_.number_of(lane.index) | (cell.write.who & atomic_mark),
                     (cell.write.who & in_flight_mark) != 0 ? cell.write.site : site};
   }
 
@@ -470,6 +493,14 @@ class AccessChecker {
   void mbarrier_arrives(const void* barrier) {
     order_.arrive(this_lane->index, reinterpret_cast<uintptr_t>(barrier));
   }
+  // At an mbarrier of another block of the cluster, at its own address.
+  void mbarrier_arrives(const void* barrier, AccessChecker& owner, Where where) {
+    const uint32_t me = order_.number_of(this_lane->index);
+    const auto address = reinterpret_cast<uintptr_t>(barrier);
+    owner.order_.touched();
+    owner.arrivals_[me] = {{order_.now(), me, site(where)}, address};
+    order_.arrive(this_lane->index, address, owner.order_);
+  }
   void mbarrier_completes(const void* barrier) {
     order_.complete(reinterpret_cast<uintptr_t>(barrier));
   }
@@ -483,14 +514,15 @@ class AccessChecker {
     Region* const region = regions_.find(address, 0);
     if (region == nullptr) return true;
     const Touch written = region->shadow->cells(address - region->begin, 8).first->write;
-    return order_.reaches_copies(written, this_lane->index, ProxyFence::all) ||
-           order_.reaches_copies(written, this_lane->index, ProxyFence::mbarriers);
+    const Order& owner = region->owner == nullptr ? order_ : *region->owner;
+    return order_.reaches_copies(written, this_lane->index, ProxyFence::all, owner) ||
+           order_.reaches_copies(written, this_lane->index, ProxyFence::mbarriers, owner);
   }
 
   // ---- bulk copies (cp_async_bulk.hpp) of the lane that runs ----
-  // The time tells a load's bytes.
-  uint32_t load_begins(const void* barrier, int parity, int swizzle) {
-    order_.load_begins(reinterpret_cast<uintptr_t>(barrier), parity, swizzle);
+  // The time tells a load's bytes; the mbarrier is of the block with the checker `owner`.
+  uint32_t load_begins(const void* barrier, int parity, int swizzle, AccessChecker& owner) {
+    order_.load_begins(reinterpret_cast<uintptr_t>(barrier), parity, swizzle, owner.order_);
     return order_.now();
   }
   void load_has_begun() { order_.load_has_begun(); }
@@ -508,15 +540,17 @@ class AccessChecker {
     }
     count_bulk(pieces, Access::read, copier == Copier::bulk_store, at);
   }
-  // It will write these bytes.
-  void bulk_writes(const std::vector<CopyPiece>& pieces, Copier copier, Where where) {
+  // It will write these bytes, or add to the numbers there.
+  void bulk_writes(const std::vector<CopyPiece>& pieces, Copier copier, Where where,
+                   bool adds = false) {
     const uint32_t at = site(where);
+    const Access kind = adds ? Access::atomic : Access::write;
     for (const CopyPiece& each : pieces) {
       check_space_of_bulk(each.to, each.bytes, Access::write, copier, at);
       copier_ = copier;
       each_word(each.to, each.bytes, [&](const std::byte* word, size_t bytes) {
-        check_own_copies(word, bytes, at);
-        check(*this_lane, word, bytes, Access::write, at, in_flight_mark);
+        check_own_copies(word, bytes, at, adds ? atomic_mark : 0);
+        check(*this_lane, word, bytes, kind, at, in_flight_mark);
       });
       copier_ = Copier::cp_async;
     }
@@ -616,14 +650,14 @@ class AccessChecker {
     copier_ = Copier::cp_async;
   }
   // Another copy of this lane that writes here and may be on its way.
-  void check_own_copies(const void* word, size_t bytes, uint32_t site) {
+  void check_own_copies(const void* word, size_t bytes, uint32_t site, uint32_t mark) {
     const auto address = reinterpret_cast<uintptr_t>(word);
     Region* const region = regions_.find(address, site);
     if (region == nullptr || address - region->begin + bytes > region->bytes) return;
     for (const Cell& cell : region->shadow->cells(address - region->begin, bytes))
       if (order_.in_flight(cell.write))
         check_against_write(cell.write, {Fault::race, Access::write, address, bytes, site},
-                            order_.number_of(this_lane->index) | in_flight_mark, 0);
+                            order_.number_of(this_lane->index) | in_flight_mark | mark, 0);
   }
   void check_proxy_fence(const void* word, size_t bytes, uint32_t site,
                          Copier copier = Copier::bulk_store) {
@@ -632,7 +666,7 @@ class AccessChecker {
     if (region == nullptr) return;
     for (const Cell& cell : region->shadow->cells(address - region->begin, bytes)) {
       if ((cell.write.who & in_flight_mark) != 0 || cell.write.time < order_.oldest_value(true) ||
-          order_.reaches_copies(cell.write, this_lane->index, ProxyFence::all))
+          order_.reaches_copies(cell.write, this_lane->index, ProxyFence::all, order_))
         continue;
       Incident incident{Fault::no_proxy_fence, Access::read, address, bytes, site};
       incident.copier = copier;
@@ -707,11 +741,17 @@ class AccessChecker {
                                                                        uint32_t site) {
     if (address - region.begin + bytes > region.bytes)
       report_fault({Fault::outside, kind, address, bytes, site});
+    if (region.owner != nullptr) touch_other(*region.owner, kind, address, bytes, site);
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
     if (power_of_two && bytes <= 16 && (address & (bytes - 1)) != 0)
       report_fault({Fault::misaligned, kind, address, bytes, site});
   }
 
+  // An access to another block's shared memory.
+  void touch_other(Order& owner, Access kind, uintptr_t address, size_t bytes, uint32_t site) {
+    if (owner.has_ended()) report_fault({Fault::block_ended, kind, address, bytes, site});
+    owner.touched();
+  }
   // An access to the program's own memory that is to no variable which a kernel may write.
   void check_constant(uintptr_t address, size_t bytes, Access kind, uint32_t site) {
     if (const Region* const variable = regions_.variable(address, site)) {
@@ -736,10 +776,11 @@ class AccessChecker {
     size_t unwritten = 0;  // cells in a row
     const size_t whole =
         std::min(region.shadow->cells_of_word(), static_cast<size_t>(cells.last - cells.first));
-    if (is_strong(kind)) order_.meet(this_lane->index, region.begin + offset);
+    const uintptr_t place = region.place == 0 ? region.begin : region.place;
+    if (is_strong(kind)) order_.meet(this_lane->index, place + offset);
     for (Cell& cell : cells) {
       const Touch& write = cell.write;
-      if (write.who != me && (write.time >= since || (write.who & in_flight_mark) != 0))
+      if (write.who != me && (order_.may_race(write, since) || (write.who & in_flight_mark) != 0))
         check_against_write(write, {Fault::race, kind, region.begin + offset, bytes, site}, me,
                             since);
       unwritten = write.time < valid ? unwritten + 1 : 0;
@@ -753,7 +794,7 @@ class AccessChecker {
         continue;
       }
       for (const Touch* read : {&cell.read, &cell.other_read})
-        if (read->time >= since && read->who != me)
+        if (order_.may_race(*read, since) && read->who != me)
           check_against_read(*read, {Fault::race, kind, region.begin + offset, bytes, site}, me);
       cell.write = touch;
     }
@@ -778,12 +819,13 @@ class AccessChecker {
 
   // Another thread's access that may race with this one.
   void check_against_write(const Touch& write, Incident incident, uint32_t me, uint32_t since) {
+    if ((write.who & me & atomic_mark) != 0) return;
     incident.other = write;
     incident.other_access = (write.who & atomic_mark) != 0 ? Access::atomic : Access::write;
     const bool in_flight = order_.in_flight(write);
     if (in_flight && order_.has_landed(write, thread_of(me))) return;
     if (in_flight) name_copy(write, incident, me);
-    if (!in_flight && (write.time < since || !order_.races(write, me))) return;
+    if (!in_flight && (!order_.may_race(write, since) || !order_.races(write, me))) return;
     const bool both_write = incident.access == Access::write &&
                             incident.other_access == Access::write && (me & in_flight_mark) == 0;
     if (in_flight || !both_write) return report_fault(incident);
@@ -821,6 +863,7 @@ class AccessChecker {
                           ? regions_.variable_at_or_before(incident.address)
                           : regions_.at_or_before(incident.address);
     if (incident.address - stack_of(0) < all_stacks_) incident.region = nullptr;
+    if (incident.region != nullptr && incident.region->owner != nullptr) name_other(incident);
     if (incident.fault == Fault::race && order_.in_this_block(incident.other)) {
       const Where barrier = barrier_of(static_cast<int>(thread_of(incident.other.who)));
       const Where mine = this_lane->barrier;
@@ -843,6 +886,37 @@ class AccessChecker {
     if (uninitialised_ && incident.fault != Fault::race)
       incident = *uninitialised_;  // it caused what followed
     stop_lane([this, incident] { return explain(incident, sites_); });
+  }
+  // "tile of block (1, 0, 0)".
+  void name_other(Incident& incident) {
+    others_ = *incident.region;
+    others_.name +=
+        fmt::format(" of block {}", text(coordinates(incident.region->owner->block(), task_.grid)));
+    incident.region = &others_;
+  }
+  // The block ends: what others did in its shared memory must be before that.
+  void check_others_are_done() {
+    const Acquired known = order_.ends_knowing();
+    for (const OwnShared& array : regions_.shared())
+      array.shadow->each_cell([&](size_t offset, size_t bytes, const Cell& cell) {
+        for (const Touch* read : {&cell.read, &cell.other_read})
+          check_before_end(*read, Access::read, array.begin + offset, bytes, known);
+        if ((cell.write.who & in_flight_mark) == 0)
+          check_before_end(cell.write, Access::write, array.begin + offset, bytes, known);
+      });
+    for (const auto& [who, arrival] : arrivals_)
+      check_before_end(arrival.touch, Access::atomic, arrival.address, 8, known);
+  }
+  void check_before_end(const Touch& touch, Access kind, uintptr_t address, size_t bytes,
+                        const Acquired& known) {
+    if (order_.before_end(touch, known)) return;
+    Incident incident{Fault::block_ended, kind, address, bytes, touch.site};
+    incident.block = coordinates(block_of(touch.who), task_.grid);
+    incident.thread = coordinates(thread_of(touch.who), task_.size);
+    Region region = *regions_.at_or_before(address);
+    region.name += fmt::format(" of block {}", text(coordinates(order_.block(), task_.grid)));
+    incident.region = &region;
+    fail_as<KernelError>(task_.where, "{}", explain(incident, sites_));
   }
   // A word of a struct that is copied as a whole: padding if something of the same 16 bytes was
   // written, since no struct is aligned to more.
@@ -887,14 +961,23 @@ class AccessChecker {
     uintptr_t begin = 0;
     size_t bytes = 0;
   } struct_;  // that is copied
+  // The last arrivals of threads of other blocks at mbarriers of this one, by thread.
+  struct Arrival {
+    Touch touch;
+    uintptr_t address = 0;
+  };
+  std::map<uint32_t, Arrival> arrivals_;
+  Region others_;  // of a message
   Profile* profile_;
   Counters counters_;
 };
 
 #else
 
+struct ClusterOrder;
 struct CheckedLaunch {
   void grid_met() {}
+  uint32_t cluster_starts(ClusterOrder&) { return 0; }
 };
 
 // Whether the lane that runs is in the emulator's code, which no tick may leave: what it changes is
@@ -915,6 +998,14 @@ class AccessChecker {
   void lanes_met(int /*warp*/, uint32_t /*mask*/) {}  // in __syncwarp()
   void warp_waits() {}                                // all its lanes wait or have returned
   void fence(FenceScope) {}                           // __threadfence()
+  // Clusters.
+  void joins(ClusterOrder&, const std::vector<uintptr_t>&) {}
+  void sees(AccessChecker&, const std::vector<uintptr_t>&) {}
+  void cluster_starts(uint32_t /*time*/) {}
+  void arrives_at_cluster() {}
+  void cluster_met() {}
+  void passes_cluster() {}
+  void mbarrier_arrives(const void*, AccessChecker&, Where) {}
   // mbarriers and bulk copies.
   void mbarrier_begins(const void*, Where) {}
   void mbarrier_used(const void*, Where) {}
@@ -923,11 +1014,11 @@ class AccessChecker {
   void mbarrier_passed(const void*, int) {}
   void fence_proxy(ProxyFence) {}
   static bool copies_know(const void*) { return true; }
-  static uint32_t load_begins(const void*, int, int) { return 0; }
+  static uint32_t load_begins(const void*, int, int, AccessChecker&) { return 0; }
   void load_has_begun() {}
   void load_lands(uint32_t) {}
   void bulk_reads(const std::vector<CopyPiece>&, Copier, Where) {}
-  void bulk_writes(const std::vector<CopyPiece>&, Copier, Where) {}
+  void bulk_writes(const std::vector<CopyPiece>&, Copier, Where, bool = false) {}
   void bulk_written(void*, size_t, Where) {}
   void bulk_changed(const void*, Copier, Where) {}
   // wgmmas.

@@ -41,6 +41,8 @@ struct Region {
   size_t columns = 0;
   size_t near = GuardedPages::margin;  // an address so far behind it is an index too large
   bool constant = false;               // __constant__, or read-only data
+  uintptr_t place = 0;                 // by which all blocks know this memory; 0: `begin`
+  Order* owner = nullptr;              // of shared memory of another block of the cluster
 };
 
 // The variables of the program that a launch has touched. The shadows end with it: launches have an
@@ -74,6 +76,14 @@ class ProgramRegions {
   std::deque<Shadow> shadows_;
 };
 
+// An array of a block's own shared memory.
+struct OwnShared {
+  uintptr_t begin = 0;
+  size_t bytes = 0;
+  Shadow* shadow = nullptr;
+  std::string name;
+};
+
 class Regions {
  public:
   // All of device memory, the static arrays that the kernel may use, its dynamic shared memory, and
@@ -87,8 +97,27 @@ class Regions {
     for (const SharedArray& each : arrays)
       add_shared(image.thread_variables + each.offset, each.bytes, each.name, near_static);
     add_shared(dynamic, dynamic_bytes, "dynamic shared memory", GuardedPages::margin);
-    std::sort(regions_.begin(), regions_.end(),
-              [](const Region& a, const Region& b) { return a.begin < b.begin; });
+    sort();
+  }
+
+  // The block's shared memory, array by array, the dynamic one last.
+  const std::vector<OwnShared>& shared() const { return shared_; }
+  // Its arrays are seen at these addresses by the other blocks of the cluster.
+  void are_seen_at(const std::vector<uintptr_t>& places) {
+    for (size_t i = 0; i < shared_.size(); ++i) at_or_before(shared_[i].begin)->place = places[i];
+  }
+  // Those of another block, whose order is `owner`, are seen at these addresses.
+  void add_of_other(const Regions& other, const std::vector<uintptr_t>& places, Order& owner) {
+    for (size_t i = 0; i < places.size(); ++i)
+      regions_.push_back({.begin = places[i],
+                          .bytes = other.shared_[i].bytes,
+                          .shared = true,
+                          .shadow = other.shared_[i].shadow,
+                          .name = other.shared_[i].name,
+                          .near = 64,
+                          .owner = &owner});
+    sort();
+    std::fill(std::begin(last_), std::end(last_), nullptr);
   }
 
   // The region that holds this byte, or null. Null for constants too: see variable().
@@ -147,16 +176,22 @@ class Regions {
   }
 
  private:
+  void sort() {
+    std::sort(regions_.begin(), regions_.end(),
+              [](const Region& a, const Region& b) { return a.begin < b.begin; });
+  }
   void add_shared(std::byte* begin, size_t bytes, const std::string& name, size_t near) {
     shadows_.emplace_back(bytes);
-    regions_.push_back(
-        {reinterpret_cast<uintptr_t>(begin), bytes, true, &shadows_.back(), name, 0, near});
+    const auto address = reinterpret_cast<uintptr_t>(begin);
+    regions_.push_back({address, bytes, true, &shadows_.back(), name, 0, near});
+    shared_.push_back({address, bytes, &shadows_.back(), name});
   }
   static constexpr uint32_t cached = 1024;
   Image image_;
   const SharedArrays& symbols_;
   ProgramRegions& variables_;
-  std::deque<Shadow> shadows_;  // of shared memory
+  std::deque<Shadow> shadows_;     // of shared memory
+  std::vector<OwnShared> shared_;  // in the order in which a block has it
   std::vector<Region> regions_;
   Region* last_[cached] = {};
 };
@@ -184,6 +219,7 @@ enum class Fault : uint8_t {
   swizzle,         // a wgmma's descriptor names another than the copy that wrote the tile
   sum_in_flight,   // d of a wgmma that may be at work
   space,           // shared where it must be global, or the other way
+  block_ended,     // another block's shared memory, which may have ended by then
   constant
 };
 
@@ -367,7 +403,11 @@ inline std::string explain_race(const Incident& at, Sites& sites) {
                                : fmt::format("race: line {} {} what line {} {}", mine,
                                              verb(at.access), theirs, verb(at.other_access));
   const char* cure = "Put a __syncthreads() between the two";
-  if (!same_block)
+  if (!same_block && at.region->shared)
+    cure =
+        "Let the blocks of the cluster meet in cluster_sync() between the two, or wait for an "
+        "mbarrier at which the other one arrives";
+  else if (!same_block)
     cure =
         "Blocks have no order: give each its own elements, use an atomic operation, or a second "
         "launch";
@@ -453,6 +493,12 @@ inline std::string explain(const Incident& at, Sites& sites) {
           verb(at.access), sites.line(at.other.site).text());
       break;
     case Fault::space: what = explain_space(at); break;
+    case Fault::block_ended:
+      what = fmt::format(
+          "{} {}, and that block may have ended by then, so that its shared memory is another's. "
+          "Let it wait for this, for example in a cluster_sync() before both return",
+          verb(at.access), spot(*at.region, at.address, at.bytes));
+      break;
     case Fault::constant:
       what = fmt::format(
           "{} {} bytes of {}, which is constant: kernels may read it only. Declare it __device__",

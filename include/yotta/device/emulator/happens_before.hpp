@@ -19,6 +19,10 @@
 // between blocks, is in releases.hpp. In a cooperative launch this_grid().sync() orders what comes
 // before it and what comes after it.
 //
+// Blocks of a cluster may touch each other's shared memory. Their barrier orders what was before its
+// arrivals and what follows its waits, as an mbarrier does at which threads of several blocks
+// arrive. So does a block's end: what others do in its shared memory must be ordered before it.
+//
 // An mbarrier orders what was before its arrivals and what follows in a thread that has seen the
 // phase complete. A bulk copy is nobody's access: its bytes are on their way for each thread that
 // has not seen the phase in which they landed. What it reads must have passed a fence of the
@@ -155,6 +159,38 @@ struct LaunchOrder {
   std::deque<ReleasesByAddress> of_ended_blocks = {};  // which `releases` may refer to
 
   void all_met() { begin = ++access_time(); }
+  // These are of a block or cluster that has ended.
+  void keep(ReleasesByAddress& all) {
+    if (!all.empty() && !releases.empty()) of_ended_blocks.push_back(std::move(all));
+    all.clear();
+  }
+};
+
+// Of a barrier, when its last phase completed.
+struct Completed {
+  size_t releases = 0;
+  Acquired inherited = {};
+};
+// A bulk copy that completes on an mbarrier.
+struct BulkLoad {
+  const void* barrier = nullptr;
+  Releases* releases = nullptr;  // on that mbarrier
+  int parity = 0, swizzle = -1;
+  size_t release = 0;  // by which it has landed; 0: it has not
+};
+
+// What the blocks of a cluster share.
+struct ClusterOrder {
+  ReleasesByAddress barrier = {};  // by 0: there is one
+  Completed completed = {};
+  std::unordered_map<uint32_t, BulkLoad> loads = {};  // by time
+  bool of_many = false;                               // blocks
+
+  void starts(LaunchOrder& launch) {
+    launch.keep(barrier);
+    completed = {};
+    loads.clear();
+  }
 };
 
 class Order {
@@ -174,9 +210,10 @@ class Order {
     number_ = number;
     block_ends();
     block_ = interval_ = now_ = ++access_time();
+    ended_ = touched_ = false;
     acquired_.clear();
     for (auto& each : fenced_) each.clear();
-    copies_.clear();
+    if (cluster_ == &own_cluster_) own_cluster_.starts(launch_);
     for (auto& each : proxy_fences_) each.clear();
     if (std::exchange(has_fences_, false))
       for (Thread& each : threads_) {
@@ -226,17 +263,11 @@ class Order {
   }
 
   // ---- mbarriers and bulk copies ----
-  // A thread arrives at an mbarrier: it releases what it did before.
-  void arrive(int thread, uintptr_t barrier) {
-    now_ = ++access_time();
-    has_fences_ = true;
-    const Thread& self = threads_[static_cast<size_t>(thread)];
-    Fence here{now_, interval_};
-    std::copy_n(self.met, 32, here.met);
-    Acquired acquired = acquired_;
-    acquire_also(acquired, self.acquired);
-    mbarriers_[barrier].add(before(thread, here), acquired);
+  // A thread arrives at an mbarrier of the block with this order: it releases what it did before.
+  void arrive(int thread, uintptr_t barrier, Order& owner) {
+    release(thread, owner.mbarriers_[barrier]);
   }
+  void arrive(int thread, uintptr_t barrier) { arrive(thread, barrier, *this); }
   // Its phase completes: whoever sees that acquires what was released until now.
   void complete(uintptr_t barrier) {
     const Releases& all = mbarriers_[barrier];
@@ -244,40 +275,38 @@ class Order {
   }
   // A thread sees that a phase of this parity has completed.
   void pass(int thread, uintptr_t barrier, int parity) {
-    Thread& self = threads_[static_cast<size_t>(thread)];
-    has_fences_ = true;
-    acquire_also(self.acquired, completed_[barrier].inherited);
-    acquire_also(self.acquired, {{&mbarriers_[barrier], completed_[barrier].releases}});
+    acquire(thread, mbarriers_[barrier], completed_[barrier]);
     passed_[{barrier, thread}] = parity;
   }
-  // A copy begins that will complete on this mbarrier, in a phase of this parity; its time tells
-  // its bytes.
-  void load_begins(uintptr_t barrier, int parity, int swizzle) {
+  // A copy begins that will complete on this mbarrier of the block with this order, in a phase of
+  // this parity; its time tells its bytes.
+  void load_begins(uintptr_t barrier, int parity, int swizzle, Order& owner) {
     now_ = ++access_time();
-    copies_[now_] = {barrier, parity, swizzle};
+    cluster_->loads[now_] = {reinterpret_cast<const void*>(barrier), &owner.mbarriers_[barrier],
+                             parity, swizzle};
   }
   void load_has_begun() { now_ = ++access_time(); }
   void load_lands(uint32_t time) {
-    Copy& copy = copies_[time];
-    Releases& all = mbarriers_[copy.barrier];
-    all.add({}, {});
-    copy.release = all.count();
+    BulkLoad& load = cluster_->loads[time];
+    load.releases->add({}, {});
+    load.release = load.releases->count();
   }
   // Whether a thread knows that the copy which writes here has landed.
   bool has_landed(const Touch& write, uint32_t thread) const {
-    const auto copy = copies_.find(write.time);
-    if (copy == copies_.end() || copy->second.release == 0) return false;
-    const Releases* const all = &mbarriers_.at(copy->second.barrier);
+    const auto load = cluster_->loads.find(write.time);
+    if (load == cluster_->loads.end() || load->second.release == 0) return false;
     const auto counts = [&](const Acquired& acquired) {
-      const auto found = acquired.find(all);
-      return found != acquired.end() && found->second >= copy->second.release;
+      const auto found = acquired.find(load->second.releases);
+      return found != acquired.end() && found->second >= load->second.release;
     };
     return counts(threads_[thread].acquired) || counts(acquired_);
   }
   // The swizzle with which a copy has written here, in bytes; -1: it is no box of a tensor.
   int swizzle_of(const Touch& write) const {
-    const auto copy = copies_.find(write.time);
-    return copy == copies_.end() || (write.who & in_flight_mark) == 0 ? -1 : copy->second.swizzle;
+    const auto load = cluster_->loads.find(write.time);
+    return load == cluster_->loads.end() || (write.who & in_flight_mark) == 0
+               ? -1
+               : load->second.swizzle;
   }
   // What is known of a copy that completes on an mbarrier.
   struct Load {
@@ -286,10 +315,41 @@ class Order {
   };
   // Nothing if the write is no such copy.
   std::optional<Load> load_of(const Touch& write, int thread) const {
-    const auto copy = copies_.find(write.time);
-    if (copy == copies_.end()) return {};
-    const auto passed = passed_.find({copy->second.barrier, thread});
-    return Load{copy->second.parity, passed == passed_.end() ? -1 : passed->second};
+    const auto load = cluster_->loads.find(write.time);
+    if (load == cluster_->loads.end()) return {};
+    const auto barrier = reinterpret_cast<uintptr_t>(load->second.barrier);
+    const auto mine = mbarriers_.find(barrier);  // else it is one of another block
+    const bool own = mine != mbarriers_.end() && &mine->second == load->second.releases;
+    const auto passed = own ? passed_.find({barrier, thread}) : passed_.end();
+    return Load{load->second.parity, passed == passed_.end() ? -1 : passed->second};
+  }
+
+  // ---- Clusters ----
+  // The block is one of a cluster from now on.
+  void joins(ClusterOrder& cluster) { cluster_ = &cluster; }
+  // All its blocks start at this time, so that none takes what another does for older than itself.
+  void cluster_starts(uint32_t time) { block_ = interval_ = now_ = time; }
+  // A thread arrives at the cluster's barrier; all have; a thread has waited for that.
+  void arrive_at_cluster(int thread) { release(thread, cluster_->barrier[0]); }
+  void cluster_met() {
+    const Releases& all = cluster_->barrier[0];
+    cluster_->completed = {all.count(), all.inherited()};
+  }
+  void pass_cluster(int thread) { acquire(thread, cluster_->barrier[0], cluster_->completed); }
+  // Another block of the cluster has touched this one's shared memory.
+  void touched() { touched_ = true; }
+  bool is_touched() const { return touched_; }
+  void ends() { ended_ = true; }
+  bool has_ended() const { return ended_; }
+  // Whether an access by another block was before this one's end; `by_end` is ends_knowing().
+  bool before_end(const Touch& other, const Acquired& by_end) const {
+    return other.time < block_ || same_block(other, number_of(0)) || known(other, by_end);
+  }
+  // What any thread of the block has acquired.
+  Acquired ends_knowing() const {
+    Acquired all = acquired_;
+    for (const Thread& each : threads_) acquire_also(all, each.acquired);
+    return all;
   }
 
   void fence_proxy(int thread, ProxyFence kind) {
@@ -302,19 +362,22 @@ class Order {
     fences.acquired = acquired_;
     acquire_also(fences.acquired, self.acquired);
   }
-  // Whether a copy that this thread starts sees the write: a fence is between the two, of the
-  // thread that wrote or of this one.
-  bool reaches_copies(const Touch& write, int thread, ProxyFence kind) const {
-    const auto& fences = proxy_fences_[static_cast<size_t>(kind)];
-    const uint32_t writer = thread_of(write.who), me = number_of(thread);
-    if (const auto of_writer = fences.find(static_cast<int>(writer)); of_writer != fences.end()) {
+  // Whether a copy that this thread starts sees the write to shared memory of the block with the
+  // order `owner`: a fence is between the two, of the thread that wrote to its own block's memory
+  // or of this one.
+  bool reaches_copies(const Touch& write, int thread, ProxyFence kind, const Order& owner) const {
+    const auto& fences = owner.proxy_fences_[static_cast<size_t>(kind)];
+    const auto writer = static_cast<int>(thread_of(write.who));
+    const uint32_t me = number_of(thread);
+    const auto of_writer = owner.in_this_block(write) ? fences.find(writer) : fences.end();
+    if (of_writer != fences.end()) {
       const auto& times = of_writer->second.times;
       const auto next = std::upper_bound(times.begin(), times.end(), write.time);
-      if (next != times.end() && !races({*next, number_of(static_cast<int>(writer)), 0}, me))
-        return true;
+      if (next != times.end() && !races({*next, owner.number_of(writer), 0}, me)) return true;
     }
-    const auto mine = fences.find(thread);
-    return mine != fences.end() && ordered_before(write, me, mine->second);
+    const auto& own = proxy_fences_[static_cast<size_t>(kind)];
+    const auto mine = own.find(thread);
+    return mine != own.end() && ordered_before(write, me, mine->second);
   }
 
   YOTTA_UNSEEN uint32_t now() const { return now_; }
@@ -323,6 +386,12 @@ class Order {
   YOTTA_UNSEEN uint32_t oldest_value(bool shared) const { return shared ? block_ : host_time; }
   YOTTA_UNSEEN uint32_t oldest_rival(bool shared) const {
     return shared ? interval_ : launch_.begin;
+  }
+  // Whether an access since oldest_rival() may race; in a cluster, one of another block since it
+  // started.
+  YOTTA_UNSEEN bool may_race(const Touch& other, uint32_t oldest) const {
+    return other.time >= oldest || (cluster_->of_many && other.time >= block_ &&
+                                    block_of(other.who) != block_of(number_of(0)));
   }
   YOTTA_UNSEEN uint32_t number_of(int thread) const { return thread_number(number_, thread); }
   YOTTA_UNSEEN uint64_t block() const { return number_; }
@@ -361,16 +430,6 @@ class Order {
     Acquired acquired;  // since the last barrier
   };
 
-  // Of the mbarriers, when their last phase completed.
-  struct Completed {
-    size_t releases = 0;
-    Acquired inherited;
-  };
-  struct Copy {
-    uintptr_t barrier = 0;
-    int parity = 0, swizzle = -1;
-    size_t release = 0;  // of the mbarrier, by which it has landed; 0: it has not
-  };
   // Of one thread.
   struct ProxyFences {
     std::vector<uint32_t> times;
@@ -379,13 +438,27 @@ class Order {
   };
 
   void block_ends() {
-    for (ReleasesByAddress* all : {&in_block_, &mbarriers_}) {
-      if (!all->empty() && !launch_.releases.empty())
-        launch_.of_ended_blocks.push_back(std::move(*all));
-      all->clear();
-    }
+    launch_.keep(in_block_);
+    launch_.keep(mbarriers_);
     completed_.clear();
     passed_.clear();
+  }
+  // A thread releases what it did before.
+  void release(int thread, Releases& at) {
+    now_ = ++access_time();
+    has_fences_ = true;
+    const Thread& self = threads_[static_cast<size_t>(thread)];
+    Fence here{now_, interval_};
+    std::copy_n(self.met, 32, here.met);
+    Acquired acquired = acquired_;
+    acquire_also(acquired, self.acquired);
+    at.add(before(thread, here), acquired);
+  }
+  void acquire(int thread, const Releases& at, const Completed& completed) {
+    Thread& self = threads_[static_cast<size_t>(thread)];
+    has_fences_ = true;
+    acquire_also(self.acquired, completed.inherited);
+    acquire_also(self.acquired, {{&at, completed.releases}});
   }
   // Whether a barrier, or one of the warp, is between a thread of this block and what it meets.
   static bool met_before(const Touch& other, uint32_t me, uint32_t interval, const uint32_t* met) {
@@ -471,8 +544,10 @@ class Order {
   ReleasesByAddress mbarriers_;
   std::map<uintptr_t, Completed> completed_;         // by mbarrier
   std::map<std::pair<uintptr_t, int>, int> passed_;  // by mbarrier and thread: a parity
-  std::unordered_map<uint32_t, Copy> copies_;        // by time
   std::map<int, ProxyFences> proxy_fences_[2];       // by kind and thread
+  ClusterOrder own_cluster_;                         // of this block alone
+  ClusterOrder* cluster_ = &own_cluster_;
+  bool ended_ = false, touched_ = false;  // all threads have returned; by another block
 };
 
 }  // namespace emulator

@@ -169,6 +169,7 @@ struct Lane {
   int vote = 0;             // brought to __syncthreads_count() and its like
   Where where;              // the line at which it waits
   Where barrier;            // the last __syncthreads() that it has reached; line 0: none
+  uint64_t cluster_arrivals = 0, cluster_waits = 0;  // at its cluster's barrier, and those done
   WarpCall call;
   std::vector<AsyncCopy> copies;
   int copy_group = 0;  // the group that cp.async belongs to until the next commit

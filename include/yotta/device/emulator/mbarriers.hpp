@@ -62,12 +62,14 @@ struct Mbarrier {
 };
 
 struct BulkCopy {
+  using Add = void (*)(std::byte* to, const std::byte* from, size_t bytes);
+
   std::vector<CopyPiece> pieces = {};
   uint64_t* barrier = nullptr;  // of a load
   int group = 0;                // of a store: committed with this group
-  bool done = false;            // a store: it has read, and may still write
   int swizzle = -1;             // of a box of a tensor: its span in bytes
   uint32_t time = 0;            // by which the checks know its bytes
+  Add add = nullptr;            // of a reduction: adds to the numbers that are there
   Where where = {};
   std::vector<std::byte> source = {};  // under checks: what it read when it began
 
@@ -80,6 +82,8 @@ struct BulkCopy {
     for (const CopyPiece& each : pieces)
       if (each.from == nullptr)
         std::memset(each.to, 0, each.bytes);
+      else if (add != nullptr)
+        add(each.to, each.from, each.bytes);
       else
         std::memcpy(each.to, each.from, each.bytes);
   }
@@ -103,10 +107,17 @@ struct BulkCopy {
   }
 };
 
-// The stores of one thread.
+// The stores of one thread, in their order.
 struct BulkStores {
-  std::vector<BulkCopy> copies;
-  int group = 0;  // of the next one
+  std::vector<BulkCopy> copies;     // that may read their source
+  std::vector<BulkCopy> may_write;  // have read it, and may still write
+  int group = 0;                    // of the next one
+
+  // The beginning of `all` that is in groups before the last `pending` ones.
+  std::vector<BulkCopy>::iterator end_of_groups(std::vector<BulkCopy>& all, int pending) const {
+    return std::partition_point(all.begin(), all.end(),
+                                [&](const BulkCopy& each) { return each.group + pending < group; });
+  }
 };
 
 class Mbarriers {
@@ -116,7 +127,8 @@ class Mbarriers {
     const uint64_t* barrier = nullptr;
     uint64_t round = 0;  // in which it last asked
     int parity = 0;      // that it asks for
-    Where where;
+    Where where = {};
+    bool for_cluster = false;  // else, without an mbarrier, for wgmmas of other warps
   };
 
   std::vector<BulkCopy> loads;       // on their way
@@ -160,12 +172,18 @@ class Mbarriers {
   bool quiet(bool all_wait) {
     ++round_;
     quiet_ = all_wait ? quiet_ + 1 : 0;
-    return quiet_ > most_quiet;
+    return is_quiet();
   }
+  bool is_quiet() const { return quiet_ > most_quiet; }
   uint64_t round() const { return round_; }
   bool waits(int thread) const {
     const auto found = waiters.find(thread);
     return found != waiters.end() && found->second.round == round_;
+  }
+  // The same in this round or the one before.
+  bool waited(int thread) const {
+    const auto found = waiters.find(thread);
+    return found != waiters.end() && found->second.round + 1 >= round_;
   }
 
  private:

@@ -26,6 +26,8 @@
 // The next block is started when one has ended, as on a GPU. When those that are there wait for one
 // that is not, the error says how many fit, and why. Static shared memory is one thread_local array
 // for all blocks, so its contents are exchanged when the turn goes to another block.
+// The blocks of a cluster are there at once in the same way, one cluster after the other. They see
+// each other's dynamic shared memory where it is, and static arrays where they are kept meanwhile.
 //
 // Limits are those of compute capability 9.0: 1024 threads and 227 KiB of shared memory per block,
 // 48 KiB of it static.

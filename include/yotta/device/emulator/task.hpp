@@ -1,9 +1,10 @@
-// What a launch is: the sizes of its grid and block, the kernel and its arguments.
+// What a launch is: the sizes of its grid, clusters and block, the kernel and its arguments.
 //
-//     grid (3, 2)     block (4, 2)              thread index = x + 4 y, warp = index / 32
-//     ┌──┬──┬──┐      threads (0,0) .. (3,1)
-//     ├──┼──┼──┤      of each block
-//     └──┴──┴──┘
+//     grid (4, 2)      block (4, 2)              thread index = x + 4 y, warp = index / 32
+//     ┌──┬──┐┌──┬──┐   threads (0,0) .. (3,1)
+//     └──┴──┘└──┴──┘   of each block             clusters (2, 1): blocks (2, 1) and (3, 1) are
+//     ┌──┬──┐┌──┬──┐                             those of rank 0 and 1 in cluster (1, 1), whose
+//     └──┴──┘└──┴──┘                             number is 3
 #pragma once
 
 #include <cstddef>
@@ -62,6 +63,7 @@ struct Arguments {
 // A launch, apart from its blocks.
 struct Task {
   dim3 grid, size;
+  dim3 cluster = {};  // blocks that are there together
   size_t shared_bytes = 0;
   uint64_t seed = 0;
   const void* kernel = nullptr;  // the address of its code
@@ -80,6 +82,17 @@ struct Task {
 constexpr uint3 coordinates(uint64_t index, dim3 in) {
   return {static_cast<unsigned>(index % in.x), static_cast<unsigned>(index / in.x % in.y),
           static_cast<unsigned>(index / in.x / in.y)};
+}
+constexpr uint64_t count_of(dim3 size) { return uint64_t{size.x} * size.y * size.z; }
+
+// The number of a block in the grid, by its cluster's number and its rank there.
+constexpr uint64_t block_in_cluster(const Task& task, uint64_t cluster, uint64_t rank) {
+  const dim3 grid = task.grid, size = task.cluster;
+  const uint3 first = coordinates(cluster, dim3(grid.x / size.x, grid.y / size.y, grid.z / size.z));
+  const uint3 in = coordinates(rank, size);
+  const uint64_t x = uint64_t{first.x} * size.x + in.x, y = uint64_t{first.y} * size.y + in.y,
+                 z = uint64_t{first.z} * size.z + in.z;
+  return x + grid.x * (y + grid.y * z);
 }
 
 }  // namespace emulator

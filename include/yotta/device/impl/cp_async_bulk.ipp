@@ -25,25 +25,54 @@ inline void check_multiples_of_16(const void* to, const void* from, size_t bytes
                          what, number % 16));
 }
 
-// A load of these pieces begins.
-inline void start_load(const char* word, BulkCopy copy) {
-  Block& block = *this_lane->block;
-  AccessChecker& checker = block.checker();
-  const Mbarrier& at = mbarrier_at(word, copy.barrier, copy.where);
-  if (!checker.copies_know(copy.barrier))
-    refuse(copy.where,
+// The mbarrier of a load, which copies know.
+inline const Mbarrier& mbarrier_of_load(const char* word, const MbarrierPlace& place, Where where) {
+  const Mbarrier& at = mbarrier_at(word, place, where);
+  if (!this_lane->block->checker().copies_know(place.seen))
+    refuse(where,
            fmt::format("{}: copies do not know the mbarrier that {} has initialised: no "
-                       "fence_mbarrier_init() follows in that thread. Call it, then "
-                       "__syncthreads()",
-                       word, yotta::at(at.where)));
-  checker.bulk_reads(copy.pieces, Copier::bulk_load, copy.where);
-  copy.time = checker.load_begins(copy.barrier, at.parity(), copy.swizzle);
-  checker.bulk_writes(copy.pieces, Copier::bulk_load, copy.where);
+                       "fence_mbarrier_init() follows in that thread. Call it, then {}",
+                       word, yotta::at(at.where),
+                       &place.block == this_lane->block ? "__syncthreads()" : "cluster_sync()"));
+  return at;
+}
+// Its pieces, with the places in shared memory moved so far.
+inline std::vector<CopyPiece> moved(std::vector<CopyPiece> pieces, std::ptrdiff_t by) {
+  for (CopyPiece& each : pieces) each.to += by;
+  return pieces;
+}
+// A load begins into the shared memory of the block that has this mbarrier, at the places where
+// this one has those of its pieces.
+inline void start_load_into(const MbarrierPlace& place, BulkCopy copy, const Mbarrier& at) {
+  Block& self = *this_lane->block;
+  Block& block = place.block;
+  AccessChecker& checker = self.checker();
+  std::byte* const first = copy.pieces[0].to;
+  const std::byte* const seen = self.seen_in(block, first);
+  if (seen == nullptr)
+    refuse(copy.where, "a bulk copy for several blocks: its destination is no shared memory");
+  copy.barrier = place.barrier;
+  copy.time = checker.load_begins(copy.barrier, at.parity(), copy.swizzle, block.checker());
+  checker.bulk_writes(moved(copy.pieces, seen - first), Copier::bulk_load, copy.where);
   checker.load_has_begun();
-  copy.remember_source();
-  count_instruction(word, copy.where);
+  copy.pieces = moved(std::move(copy.pieces), self.known_in(block, first) - first);
   block.mbarriers().loads.push_back(std::move(copy));
   block.mbarriers().changed();
+}
+
+// A load of these pieces begins, into this block or those whose ranks are bits of `blocks`.
+inline void start_load(const char* word, BulkCopy copy, uint32_t blocks = 0) {
+  std::vector<std::pair<MbarrierPlace, const Mbarrier*>> all;
+  const auto add = [&](const MbarrierPlace& place) {
+    all.emplace_back(place, &mbarrier_of_load(word, place, copy.where));
+  };
+  if (blocks == 0) add(own_place(word, copy.barrier, copy.where));
+  for (uint32_t rank = 0; blocks >> rank != 0; ++rank)
+    if ((blocks >> rank & 1) != 0) add(place_in_cluster(word, copy.barrier, rank, copy.where));
+  this_lane->block->checker().bulk_reads(copy.pieces, Copier::bulk_load, copy.where);
+  copy.remember_source();
+  for (const auto& [place, at] : all) start_load_into(place, copy, *at);
+  count_instruction(word, copy.where);
 }
 
 // A store of these pieces begins.
@@ -51,7 +80,7 @@ inline void start_store(const char* word, BulkCopy copy) {
   Block& block = *this_lane->block;
   AccessChecker& checker = block.checker();
   checker.bulk_reads(copy.pieces, Copier::bulk_store, copy.where);
-  checker.bulk_writes(copy.pieces, Copier::bulk_store, copy.where);
+  checker.bulk_writes(copy.pieces, Copier::bulk_store, copy.where, copy.add != nullptr);
   copy.remember_source();
   count_instruction(word, copy.where);
   BulkStores& stores = block.mbarriers().stores[this_lane->index];
@@ -63,19 +92,20 @@ YOTTA_INLINE void wait_for_bulk_stores(int pending, bool written, Where where) {
   const UncheckedScope unchecked;
   Block& block = *running_lane("cp_async_bulk_wait_group()", where).block;
   BulkStores& stores = block.mbarriers().stores[this_lane->index];
-  for (BulkCopy& copy : stores.copies) {
-    if (copy.group + pending >= stores.group) continue;
-    if (!std::exchange(copy.done, true)) {
-      check_source(copy, Copier::bulk_store);
-      copy.move();
-    }
-    if (!written) continue;
-    for (const CopyPiece& each : copy.pieces)
-      block.checker().bulk_written(each.to, each.bytes, copy.where);
+  const auto read = stores.end_of_groups(stores.copies, pending);
+  for (auto copy = stores.copies.begin(); copy != read; ++copy) {
+    check_source(*copy, Copier::bulk_store);
+    copy->move();
+    copy->source.clear();
+    stores.may_write.push_back(std::move(*copy));
   }
-  if (written)
-    std::erase_if(stores.copies,
-                  [&](const BulkCopy& each) { return each.group + pending < stores.group; });
+  stores.copies.erase(stores.copies.begin(), read);
+  if (!written) return;
+  const auto done = stores.end_of_groups(stores.may_write, pending);
+  for (auto copy = stores.may_write.begin(); copy != done; ++copy)
+    for (const CopyPiece& each : copy->pieces)
+      block.checker().bulk_written(each.to, each.bytes, copy->where);
+  stores.may_write.erase(stores.may_write.begin(), done);
 }
 
 }  // namespace emulator

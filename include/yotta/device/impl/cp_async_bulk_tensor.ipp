@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,7 @@ class TensorBox {
     } while (advance(index));
     return all;
   }
+  CUtensorMapDataType type() const { return static_cast<CUtensorMapDataType>(map_.type); }
   // Its span, in bytes.
   int swizzle() const {
     return static_cast<int>(swizzle_of(static_cast<CUtensorMapSwizzle>(map_.swizzle)));
@@ -125,22 +127,67 @@ class TensorBox {
 };
 
 YOTTA_INLINE void start_tensor_load(void* to, const CUtensorMap* map, const int32_t* at, int dims,
-                                    uint64_t* barrier, Where where) {
+                                    uint64_t* barrier, uint32_t blocks, Where where) {
   const UncheckedScope unchecked;
   const TensorBox box(map, at, dims, where);
   BulkCopy copy{.barrier = barrier, .where = where};
   copy.pieces = box.pieces(static_cast<std::byte*>(to), true);
   copy.swizzle = box.swizzle();
-  start_load("cp_async_bulk_tensor()", std::move(copy));
+  start_load(blocks == 0 ? "cp_async_bulk_tensor()" : "cp_async_bulk_tensor_multicast()",
+             std::move(copy), blocks);
+}
+
+YOTTA_INLINE void start_tensor_multicast(void* to, const CUtensorMap* map, const int32_t* at,
+                                         int dims, uint64_t* barrier, uint32_t blocks,
+                                         Where where) {
+  const UncheckedScope unchecked;
+  const size_t size =
+      running_lane("cp_async_bulk_tensor_multicast()", where).block->cluster().blocks.size();
+  if (blocks == 0 || blocks >> size != 0)
+    refuse(where, fmt::format("cp_async_bulk_tensor_multicast() for the blocks of mask {:#x}: the "
+                              "cluster has {} blocks, and bit r is the one of rank r",
+                              blocks, size));
+  start_tensor_load(to, map, at, dims, barrier, blocks, where);
+}
+
+// What a reduction adds to each number of the tensor.
+template <class T>
+void add_numbers(std::byte* to, const std::byte* from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += sizeof(T)) {
+    T sum, more;
+    std::memcpy(&sum, to + i, sizeof sum);
+    std::memcpy(&more, from + i, sizeof more);
+    if constexpr (std::is_integral_v<T>)
+      sum = static_cast<T>(sum + more);
+    else
+      sum = T(static_cast<float>(sum) + static_cast<float>(more));
+    std::memcpy(to + i, &sum, sizeof sum);
+  }
+}
+inline BulkCopy::Add adding(CUtensorMapDataType type) {
+  switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+    case CU_TENSOR_MAP_DATA_TYPE_INT32: return add_numbers<uint32_t>;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT64: return add_numbers<uint64_t>;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16: return add_numbers<float16>;
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return add_numbers<bfloat16>;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32: return add_numbers<float>;
+    default: return nullptr;
+  }
 }
 
 YOTTA_INLINE void start_tensor_store(const CUtensorMap* map, const int32_t* at, int dims,
-                                     const void* from, Where where) {
+                                     const void* from, bool adds, Where where) {
   const UncheckedScope unchecked;
   const TensorBox box(map, at, dims, where);
   BulkCopy copy{.where = where};
   copy.pieces = box.pieces(static_cast<std::byte*>(const_cast<void*>(from)), false);
-  start_store("cp_async_bulk_tensor()", std::move(copy));
+  if (adds && (copy.add = adding(box.type())) == nullptr)
+    refuse(where,
+           "cp_reduce_async_bulk_tensor_add() adds numbers of 32 and 64 bits without a fraction, "
+           "float, float16 and bfloat16; the tensor map names another type");
+  start_store(adds ? "cp_reduce_async_bulk_tensor_add()" : "cp_async_bulk_tensor()",
+              std::move(copy));
 }
 
 }  // namespace emulator

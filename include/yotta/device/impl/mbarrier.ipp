@@ -15,28 +15,66 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
+// The block of this rank in the cluster of the thread that runs.
+inline Block& block_of_rank(const char* word, uint32_t rank, Where where) {
+  const std::vector<Block*>& blocks = running_lane(word, where).block->cluster().blocks;
+  if (rank >= blocks.size())
+    refuse(where, fmt::format("{} for the block of rank {}: the cluster has {} blocks. Is it "
+                              "launched by launch_cluster()?",
+                              word, rank, blocks.size()));
+  return *blocks[rank];
+}
+
+// An mbarrier of this block or of another one of its cluster.
+struct MbarrierPlace {
+  Block& block;
+  uint64_t* barrier;  // as that block knows it
+  uint64_t* seen;     // as this one sees it
+};
+inline MbarrierPlace own_place(const char* word, uint64_t* barrier, Where where) {
+  return {*running_lane(word, where).block, barrier, barrier};
+}
+// Of the block that has this rank, where this block has `barrier`.
+inline MbarrierPlace place_in_cluster(const char* word, uint64_t* barrier, uint32_t rank,
+                                      Where where) {
+  Block& self = *running_lane(word, where).block;
+  Block& other = block_of_rank(word, rank, where);
+  auto* const mine = reinterpret_cast<std::byte*>(barrier);
+  std::byte* const seen = self.seen_in(other, mine);
+  if (seen == nullptr || other.has_ended())
+    refuse(where,
+           seen == nullptr
+               ? fmt::format("{} of an address that is not in this block's shared memory", word)
+               : fmt::format("{} at an mbarrier of block {}, which has ended. Let it wait for "
+                             "this, for example in a cluster_sync() before both return",
+                             word, text(coordinates(other.number(), self.task().grid))));
+  return {other, reinterpret_cast<uint64_t*>(self.known_in(other, mine)),
+          reinterpret_cast<uint64_t*>(seen)};
+}
+
 // The mbarrier that a thread uses, after all that can be wrong with it.
-inline Mbarrier& mbarrier_at(const char* word, uint64_t* barrier, Where where) {
-  Block& block = *running_lane(word, where).block;
-  Mbarrier* const found = block.mbarriers().find(barrier);
+inline Mbarrier& mbarrier_at(const char* word, const MbarrierPlace& place, Where where) {
+  Mbarrier* const found = place.block.mbarriers().find(place.barrier);
   if (found == nullptr)
     refuse(where, fmt::format("{} on an address where no mbarrier is: mbarrier_init() must come "
                               "before it, with a __syncthreads() between, and mbarrier_inval() "
                               "after it",
                               word));
-  if (*barrier != Mbarrier::mark)
+  if (*place.seen != Mbarrier::mark)
     refuse(where,
            fmt::format("{} on an mbarrier whose 64 bits something has overwritten: nothing but "
                        "its own functions may write there. Does an array or a copy reach into "
                        "it?",
                        word));
-  block.checker().mbarrier_used(barrier, where);
+  this_lane->block->checker().mbarrier_used(place.seen, where);
   return *found;
 }
+inline Mbarrier& mbarrier_at(const char* word, uint64_t* barrier, Where where) {
+  return mbarrier_at(word, own_place(word, barrier, where), where);
+}
 
-// Begins the next phase if the current one is complete.
-inline void settle(Mbarrier& at, const uint64_t* barrier) {
-  Block& block = *this_lane->block;
+// Begins the next phase of a block's mbarrier if the current one is complete.
+inline void settle(Block& block, Mbarrier& at, const uint64_t* barrier) {
   block.mbarriers().changed();
   if (at.settle()) block.checker().mbarrier_completes(barrier);
 }
@@ -49,7 +87,7 @@ inline void expect_bytes(const char* word, Mbarrier& at, uint32_t bytes, Where w
                               word, at.expected - at.come, Mbarrier::most));
 }
 
-inline uint64_t arrive(const char* word, Mbarrier& at, uint64_t* barrier, uint32_t count,
+inline uint64_t arrive(const char* word, Mbarrier& at, const MbarrierPlace& place, uint32_t count,
                        Where where) {
   if (count < 1 || count > at.pending)
     refuse(where,
@@ -57,9 +95,13 @@ inline uint64_t arrive(const char* word, Mbarrier& at, uint64_t* barrier, uint32
                        "a phase",
                        word, count, at.text()));
   const uint64_t state = at.phase;
-  this_lane->block->checker().mbarrier_arrives(barrier);
+  Block& self = *this_lane->block;
+  if (&place.block == &self)
+    self.checker().mbarrier_arrives(place.barrier);
+  else
+    self.checker().mbarrier_arrives(place.barrier, place.block.checker(), where);
   at.pending -= count;
-  settle(at, barrier);
+  settle(place.block, at, place.barrier);
   return state;
 }
 
@@ -79,7 +121,7 @@ inline void land(size_t index) {
   block.checker().load_lands(copy.time);
   Mbarrier& at = mbarrier_at("a bulk copy completes", copy.barrier, copy.where);
   at.come += static_cast<int64_t>(copy.bytes());
-  settle(at, copy.barrier);
+  settle(block, at, copy.barrier);
 }
 
 // What a thread does that asks for a phase which is not complete: asks until it is, or maybe not.
@@ -162,16 +204,18 @@ YOTTA_INLINE void mbarrier_inval(uint64_t* barrier, Where where) {
 
 YOTTA_INLINE uint64_t mbarrier_arrive(uint64_t* barrier, uint32_t count, Where where) {
   const emulator::UncheckedScope unchecked;
-  emulator::Mbarrier& at = emulator::mbarrier_at("mbarrier_arrive()", barrier, where);
-  return emulator::arrive("mbarrier_arrive()", at, barrier, count, where);
+  constexpr const char* word = "mbarrier_arrive()";
+  const emulator::MbarrierPlace place = emulator::own_place(word, barrier, where);
+  return emulator::arrive(word, emulator::mbarrier_at(word, place, where), place, count, where);
 }
 
 YOTTA_INLINE uint64_t mbarrier_arrive_expect_tx(uint64_t* barrier, uint32_t bytes, Where where) {
   const emulator::UncheckedScope unchecked;
   constexpr const char* word = "mbarrier_arrive_expect_tx()";
-  emulator::Mbarrier& at = emulator::mbarrier_at(word, barrier, where);
+  const emulator::MbarrierPlace place = emulator::own_place(word, barrier, where);
+  emulator::Mbarrier& at = emulator::mbarrier_at(word, place, where);
   emulator::expect_bytes(word, at, bytes, where);
-  return emulator::arrive(word, at, barrier, 1, where);
+  return emulator::arrive(word, at, place, 1, where);
 }
 
 YOTTA_INLINE void mbarrier_expect_tx(uint64_t* barrier, uint32_t bytes, Where where) {

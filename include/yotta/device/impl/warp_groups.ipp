@@ -57,7 +57,7 @@ YOTTA_UNSEEN inline void warp_comes(Lanes lanes) {
   block.checker().lanes_met(this_warp(), present);
   Mbarrier& at = named_barrier(first);
   uint64_t* const key = block.named_barrier(first.barrier);
-  const uint64_t phase = arrive(first.word, at, key, 32, first.where);
+  const uint64_t phase = arrive(first.word, at, {block, key, key}, 32, first.where);
   for (void* const lane : lanes)
     if (lane != nullptr) static_cast<NamedBarrierCall*>(lane)->phase = phase;
 }

@@ -239,7 +239,7 @@ void launch_by_pointers(void (*kernel)(Parameters...), const LaunchShape& shape,
                         bool cooperative, std::index_sequence<I...>) {
   check_dynamic_shared(reinterpret_cast<const void*>(kernel), shape);
   launch_task(kernel, Grid(shape.grid, shape.where), shape.block, shape.shared_bytes, shape.stream,
-              cooperative, *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
+              cooperative, dim3(), *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
 }
 
 }  // namespace emulator

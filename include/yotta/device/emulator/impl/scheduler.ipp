@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <map>
@@ -74,6 +75,16 @@ struct ActiveList {
 using ActivePlace =
     std::tuple<int, const char*, uint32_t, uint32_t, int>;  // warp, line, which time
 
+// Blocks that are there together: their threads meet, and reach each other's shared memory.
+struct Cluster {
+  std::vector<Block*> blocks = {};  // by rank
+  uint64_t threads = 0;
+  uint64_t arrivals = 0, phase = 0;  // of threads at its barrier; how often all have met there
+  ClusterOrder order = {};
+
+  void starts() { arrivals = phase = 0; }
+};
+
 class Block {
  public:
   std::map<ActivePlace, ActiveList> active_lists;
@@ -90,11 +101,17 @@ class Block {
         switch_(stacks) {
     if (dynamic_shared() == nullptr)
       fail(task.where, "no memory for {} bytes of dynamic shared memory", task.shared_bytes);
-    lanes_.resize(task.size.x * task.size.y * task.size.z);
+    lanes_.resize(count_of(task.size));
     warps_.resize((lanes_.size() + 31) / 32);
     for (const SharedArray& each : SharedArrays::of(image_).for_kernel(image_, task.kernel))
       shared_.emplace_back(image_.thread_variables + each.offset, each.bytes);
     shared_.emplace_back(dynamic_shared(), task.shared_bytes);
+    for (size_t i = 0; i + 1 < shared_.size(); ++i) {
+      saved_at_.push_back(saved_bytes_);
+      saved_bytes_ += (shared_[i].second + apart) / apart * apart + apart;
+    }
+    own_cluster_.blocks = {this};
+    own_cluster_.threads = lanes_.size();
   }
   ~Block() { dynamic_shared_.drop(); }
   Block(const Block&) = delete;
@@ -129,10 +146,42 @@ class Block {
     checker_.block_ends();
     return Turn::ended;
   }
+  bool has_ended() const { return alive_ == 0; }
+
+  // ---- Clusters ----
+  // The block is the one of this rank from now on; all of them exist, and none has started.
+  void joins(Cluster& cluster, int rank) {
+    cluster_ = &cluster;
+    rank_ = rank;
+    saved_.resize(saved_bytes_ / apart);
+    checker_.joins(cluster.order, seen_at());
+    for (Block* const other : cluster.blocks) {
+      if (other == this) continue;
+      other->saved_.resize(saved_bytes_ / apart);
+      checker_.sees(other->checker_, other->seen_at());
+    }
+  }
+  Cluster& cluster() { return *cluster_; }
+  int rank() const { return rank_; }
+  // Where this block sees what another one of the cluster has at the place of `mine`; null if that
+  // is no shared memory. Static memory of a block that has no turn lies where it is saved.
+  std::byte* seen_in(Block& other, std::byte* mine) {
+    if (&other == this) return mine;
+    for (size_t i = 0; i < shared_.size(); ++i)
+      if (mine >= shared_[i].first && mine < shared_[i].first + shared_[i].second)
+        return other.place_for_others(i) + (mine - shared_[i].first);
+    return nullptr;
+  }
+  // The address by which that block knows it.
+  std::byte* known_in(const Block& other, std::byte* mine) const {
+    const auto offset = static_cast<size_t>(mine - dynamic_shared());
+    return offset < task_.shared_bytes ? other.dynamic_shared() + offset : mine;
+  }
 
   // Prepares the threads of a block for their first turn.
   void start(uint64_t number) {
     checker_.block_starts(number);
+    if (cluster_ == &own_cluster_) own_cluster_.starts();
     active_lists.clear();
     mbarriers_.clear();
     wgmmas_.clear();
@@ -158,6 +207,7 @@ class Block {
       lane.ticks = 0;
       lane.looked_at = 0;
       lane.copy_group = 0;
+      lane.cluster_arrivals = lane.cluster_waits = 0;
       switch_.start(lane, enter);
     }
     for (size_t i = 0; i < warps_.size(); ++i) warps_[i] = static_cast<int>(i);
@@ -190,15 +240,15 @@ class Block {
 
   // The contents of static shared memory, which blocks that take turns have in one place.
   void save_static_shared() {
-    saved_.clear();
+    saved_.resize(saved_bytes_ / apart);
     for (size_t i = 0; i + 1 < shared_.size(); ++i)
-      saved_.insert(saved_.end(), shared_[i].first, shared_[i].first + shared_[i].second);
+      std::memcpy(place_for_others(i), shared_[i].first, shared_[i].second);
+    is_saved_ = true;
   }
-  void restore_static_shared() const {
-    if (saved_.empty()) return;
-    const std::byte* from = saved_.data();
-    for (size_t i = 0; i + 1 < shared_.size(); from += shared_[i++].second)
-      std::memcpy(shared_[i].first, from, shared_[i].second);
+  void restore_static_shared() {
+    if (!is_saved_) return;
+    for (size_t i = 0; i + 1 < shared_.size(); ++i)
+      std::memcpy(shared_[i].first, place_for_others(i), shared_[i].second);
   }
 
   int threads() const { return static_cast<int>(lanes_.size()); }
@@ -207,12 +257,14 @@ class Block {
   std::byte* dynamic_shared() const { return dynamic_shared_.begin(); }
 
   AccessChecker& checker() { return checker_; }
+  const Image& image() const { return image_; }
   Mbarriers& mbarriers() { return mbarriers_; }
   Wgmmas& wgmmas() { return wgmmas_; }
   // The key of a named barrier among the mbarriers.
   uint64_t* named_barrier(int number) { return named_barriers_ + number; }
   // Shared memory by numbers below 2^18, as descriptors have them: its arrays follow each other,
-  // each as far behind a multiple of 1024 as it is.
+  // each as far behind a multiple of 1024 as it is; one that is too small for a swizzle of that
+  // length, behind a smaller power of two.
   uint32_t address_of_shared(const std::byte* pointer) const {
     uint32_t found = 0;
     each_shared([&](uint32_t address, std::byte* begin, size_t bytes) {
@@ -241,6 +293,19 @@ class Block {
     return votes_;
   }
 
+  // The cluster's barrier is passed if all threads have arrived, or have returned and may.
+  void meet_in_cluster() {
+    uint64_t gone = 0;
+    if (emulator_options().may_return_early)
+      for (const Block* const block : cluster_->blocks)
+        for (const Lane& each : block->lanes_)
+          gone += each.state == LaneState::returned && each.cluster_arrivals <= cluster_->phase;
+    if (cluster_->arrivals == 0 || cluster_->arrivals + gone < cluster_->threads) return;
+    cluster_->arrivals = 0;
+    ++cluster_->phase;
+    checker_.cluster_met();
+    for (Block* const each : cluster_->blocks) each->mbarriers_.changed();
+  }
   // Waits for all threads of the grid.
   void grid_barrier(Where where) { suspend(LaneState::at_grid, where); }
 
@@ -333,24 +398,45 @@ class Block {
   // Throws if all threads wait, and one of them for an mbarrier or for the wgmmas of other warps:
   // nothing can happen any more.
   void check_waits() {
-    const Lane* waits = nullptr;
     const bool all = std::all_of(lanes_.begin(), lanes_.end(), [&](const Lane& each) {
-      if (each.state != LaneState::ready) return true;
-      if (!mbarriers_.waits(each.index)) return false;
-      if (waits == nullptr || mbarriers_.waiters.at(waits->index).barrier == nullptr) waits = &each;
-      return true;
+      return each.state != LaneState::ready || mbarriers_.waits(each.index);
     });
     const bool moved = std::exchange(progress_then_, progress_) != progress_;
-    if (mbarriers_.quiet(all && waits != nullptr && !moved)) fail_for_wait(*waits);
+    if (!mbarriers_.quiet(all && waiter() != nullptr && !moved)) return;
+    const std::vector<Block*>& blocks = cluster_->blocks;
+    if (std::all_of(blocks.begin(), blocks.end(), [](const Block* each) {
+          return each->has_ended() || each->mbarriers_.is_quiet();
+        }))
+      fail_for_waits();
+  }
+  // A thread that waits, for an mbarrier if one does; null: none.
+  const Lane* waiter() const {
+    const Lane* found = nullptr;
+    for (const Lane& each : lanes_)
+      if (each.state == LaneState::ready && mbarriers_.waited(each.index) &&
+          (found == nullptr || mbarriers_.waiters.at(found->index).barrier == nullptr))
+        found = &each;
+    return found;
+  }
+  // All blocks of the cluster wait: for an mbarrier, if one does, since that may be why others wait
+  // for it.
+  [[noreturn]] void fail_for_waits() {
+    for (Block* const each : cluster_->blocks) {
+      const Lane* const found = each->has_ended() ? nullptr : each->waiter();
+      if (found != nullptr && each->mbarriers_.waiters.at(found->index).barrier != nullptr)
+        each->fail_for_wait(*found);
+    }
+    fail_for_wait(*waiter());
   }
   [[noreturn]] void fail_for_wait(const Lane& lane) {
     const Mbarriers::Waiter& waiter = mbarriers_.waiters.at(lane.index);
-    if (waiter.barrier == nullptr) check_wgmmas_are_whole();
+    if (waiter.barrier == nullptr && !waiter.for_cluster) check_wgmmas_are_whole();
     const Mbarrier* const barrier = mbarriers_.find(waiter.barrier);
     fail_as<KernelError>(
         task_.where, "{}: block {}, thread {}: {}", at(waiter.where), text(lane.block_index),
         text(lane.thread),
-        waiter.barrier == nullptr
+        waiter.for_cluster ? explain_cluster_wait()
+        : waiter.barrier == nullptr
             ? "waits in wgmma_wait_group() in vain: another warp of its group has not executed "
               "wgmma_commit_group() as often"
         : barrier == nullptr
@@ -358,12 +444,36 @@ class Block {
               "after all waits"
             : explain_wait(*barrier, waiter.parity));
   }
+  // Who has not come to the cluster's barrier.
+  std::string explain_cluster_wait() const {
+    for (const Block* const block : cluster_->blocks)
+      for (const Lane& each : block->lanes_)
+        if (each.cluster_arrivals == cluster_->phase)
+          return fmt::format(
+              "waits in cluster_wait() in vain: {} of {} threads of the cluster have arrived, and "
+              "block {}, thread {} {}. All threads of all its blocks execute cluster_arrive()",
+              cluster_->arrivals, cluster_->threads, text(each.block_index), text(each.thread),
+              doing(each));
+    return {};
+  }
+  // Where other blocks see an array of shared memory: static ones where they are saved.
+  std::byte* place_for_others(size_t array) {
+    if (array + 1 == shared_.size()) return dynamic_shared();
+    return reinterpret_cast<std::byte*>(saved_.data()) + saved_at_[array];
+  }
+  std::vector<uintptr_t> seen_at() {
+    std::vector<uintptr_t> all;
+    for (size_t i = 0; i < shared_.size(); ++i)
+      all.push_back(reinterpret_cast<uintptr_t>(place_for_others(i)));
+    return all;
+  }
   // visit(address, begin, bytes) for each array of shared memory.
   template <class Visit>
   void each_shared(Visit visit) const {
     size_t end = 1024;  // 0 is no address
     for (const auto& [begin, bytes] : shared_) {
-      const size_t address = (end + 1023) / 1024 * 1024 + reinterpret_cast<uintptr_t>(begin) % 1024;
+      const size_t period = std::clamp<size_t>(std::bit_ceil(bytes), 16, 1024);
+      const size_t address = end + (reinterpret_cast<uintptr_t>(begin) - end) % period;
       visit(static_cast<uint32_t>(address), begin, bytes);
       end = address + bytes;
     }
@@ -405,17 +515,16 @@ class Block {
   void finish_stores(const Lane& lane) {
     const auto found = mbarriers_.stores.find(lane.index);
     if (found == mbarriers_.stores.end()) return;
-    for (const BulkCopy& copy : found->second.copies) {
-      if (!copy.done)
-        fail_as<KernelError>(
-            task_.where,
-            "{}: block {}, thread {}: returns while this bulk copy may still read shared memory. "
-            "Commit it with cp_async_bulk_commit_group() and wait with "
-            "cp_async_bulk_wait_group_read<0>()",
-            at(copy.where), text(lane.block_index), text(lane.thread));
+    if (const auto& copies = found->second.copies; !copies.empty())
+      fail_as<KernelError>(
+          task_.where,
+          "{}: block {}, thread {}: returns while this bulk copy may still read shared memory. "
+          "Commit it with cp_async_bulk_commit_group() and wait with "
+          "cp_async_bulk_wait_group_read<0>()",
+          at(copies[0].where), text(lane.block_index), text(lane.thread));
+    for (const BulkCopy& copy : found->second.may_write)
       for (const CopyPiece& each : copy.pieces)
         checker_.bulk_written(each.to, each.bytes, copy.where);
-    }
   }
 
   int lanes_that_are(LaneState state) const {
@@ -494,7 +603,10 @@ class Block {
     this_lane = &lane;
     switch_.to_lane(lane);
     this_lane = nullptr;
-    if (lane.state == LaneState::returned) --alive_;
+    if (lane.state == LaneState::returned) {
+      --alive_;
+      meet_in_cluster();
+    }
     if (stuck_at_ != 0) fail_for_patience(lane);
     if (fault_.signal != 0) fail_for_fault(lane);
     if (checker_.two_values())
@@ -568,7 +680,18 @@ class Block {
   Wgmmas wgmmas_;
   uint64_t named_barriers_[16] = {};
   uint64_t number_ = 0, progress_ = 0, progress_then_ = 0;
-  std::vector<std::byte> saved_;  // static shared memory, while another block has its place
+  // Static shared memory, while another block has its place: its arrays, apart from each other.
+  static constexpr size_t apart = 128;
+  struct alignas(apart) Part {
+    std::byte bytes[apart];
+  };
+  std::vector<Part> saved_;
+  std::vector<size_t> saved_at_;
+  size_t saved_bytes_ = 0;
+  bool is_saved_ = false;
+  Cluster own_cluster_;  // of this block alone
+  Cluster* cluster_ = &own_cluster_;
+  int rank_ = 0;
   int alive_ = 0, votes_ = 0, voters_ = 0;
   volatile bool can_leave_ = false;  // the lane that runs, in the middle of what it does
   int lanes_in_ = 0;                 // lanes in an instruction of their warp
@@ -609,24 +732,42 @@ inline std::vector<SharedArray> arrays_of(const Task& task) {
   return SharedArrays::of(image).of_kernel(image, task.kernel);
 }
 
+inline constexpr uint64_t most_in_cluster = 8;
+
+// What is wrong with the clusters of a launch; empty if nothing is.
+inline std::string refused_cluster(const Task& task) {
+  const dim3 cluster = task.cluster, grid = task.grid;
+  if (count_of(cluster) == 0 || count_of(cluster) > most_in_cluster)
+    return fmt::format(
+        "a cluster of {} has {} blocks; every GPU of compute capability 9.0 runs 1 to {} (16 is "
+        "not portable, and left out here)",
+        text(cluster), count_of(cluster), most_in_cluster);
+  if (grid.x % cluster.x + grid.y % cluster.y + grid.z % cluster.z > 0)
+    return fmt::format(
+        "a grid of {} blocks in clusters of {}: the grid must be a multiple of the cluster along "
+        "each dimension",
+        text(grid), text(cluster));
+  return {};
+}
+
 // Throws unless a GPU could run this launch.
 inline void check_sizes(const Task& task) {
   const auto refuse_launch = [&](const std::string& why) {
     fail_as<KernelError>(task.where, "{}", why);
   };
   const dim3 block = task.size, grid = task.grid;
-  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  const uint64_t threads = count_of(block);
   if (threads == 0 || threads > most_threads || block.z > 64)
     refuse_launch(fmt::format(
         "a block of {} has {} threads; a GPU allows 1 to {}, and 64 along z. Use smaller blocks "
         "and more of them",
         text(block), threads, most_threads));
-  if (uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
-      grid.z > 65535)
+  if (count_of(grid) == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
     refuse_launch(fmt::format(
         "a grid of {} blocks; a GPU allows at least 1 and at most (2147483647, 65535, 65535). "
         "Launch nothing when there is nothing to do, and put the longest side in x",
         text(grid)));
+  if (const std::string why = refused_cluster(task); !why.empty()) refuse_launch(why);
   size_t in_arrays = 0;
   std::string arrays;
   for (const SharedArray& each : arrays_of(task)) {
@@ -661,11 +802,9 @@ class BorrowedStacks {
   Stacks* stacks_;
 };
 
-inline uint64_t blocks_of(const Task& task) {
-  return uint64_t{task.grid.x} * task.grid.y * task.grid.z;
-}
+inline uint64_t blocks_of(const Task& task) { return count_of(task.grid); }
 
-// Blocks that are there at once and take turns.
+// Blocks that are there at once and take turns: as many as fit, or those of one cluster.
 class ResidentBlocks {
  public:
   explicit ResidentBlocks(const Task& task)
@@ -681,20 +820,50 @@ class ResidentBlocks {
     static constexpr CpuTicks::Tick tick = Block::tick;
     const CpuTicks ticks(&tick);
     const LaneFaults faults(Block::leave_for_fault);
-    const uint64_t places = std::min(fit_, blocks_of(task_));
+    const uint64_t places = count_of_places();
     const bool guarded = places * static_cast<uint64_t>(needs_.threads) <= most_guarded;
     for (uint64_t i = 0; i < places; ++i) {
       stacks_.push_back(std::make_unique<BorrowedStacks>(needs_.threads, guarded));
       blocks_.push_back(std::make_unique<Block>(task_, **stacks_.back(), launch_));
+      if (cluster_ > 1) continue;
       give_turn(*blocks_.back());
       blocks_.back()->start(next_++);
     }
-    while (!blocks_.empty()) round();
+    if (cluster_ > 1) start_clusters();
+    while (ended_ < blocks_of(task_)) round();
   }
 
  private:
   static constexpr uint64_t most_guarded = 8192;  // threads whose stacks have guard pages
   static constexpr int most_idle = 1 << 17;       // rounds in which no thread comes further
+
+  uint64_t count_of_places() const {
+    const uint64_t all = std::min(fit_, blocks_of(task_));
+    const bool one_by_one = cluster_ > 1 && !task_.cooperative && !task_.blocks_at_once;
+    return one_by_one ? cluster_ : all / cluster_ * cluster_;
+  }
+  // The blocks that are there become clusters.
+  void start_clusters() {
+    for (size_t first = 0; first < blocks_.size(); first += cluster_) {
+      Cluster& cluster = clusters_.emplace_back();
+      cluster.order.of_many = true;
+      for (size_t i = first; i < first + cluster_; ++i) cluster.blocks.push_back(blocks_[i].get());
+      cluster.threads = cluster_ * count_of(task_.size);
+      for (size_t i = 0; i < cluster_; ++i) cluster.blocks[i]->joins(cluster, static_cast<int>(i));
+      start(cluster);
+    }
+  }
+  void start(Cluster& cluster) {
+    cluster.starts();
+    const uint64_t number = next_ / cluster_;
+    for (size_t i = 0; i < cluster_; ++i) {
+      give_turn(*cluster.blocks[i]);
+      cluster.blocks[i]->start(block_in_cluster(task_, number, i));
+    }
+    const uint32_t time = launch_.cluster_starts(cluster.order);
+    for (Block* const each : cluster.blocks) each->checker().cluster_starts(time);
+    next_ += cluster_;
+  }
 
   std::string fits() const {
     return fmt::format("{} blocks fit on {} at once: {}", fit_, sm_.chip,
@@ -707,7 +876,7 @@ class ResidentBlocks {
       fail_as<KernelError>(task_.where,
                            "blocks at once need to know the kernel's __shared__ arrays, and this "
                            "program has no symbol table. Build it without -s and strip");
-    if (fit_ > 0 && (!task_.cooperative || blocks_of(task_) <= fit_)) return;
+    if (fit_ >= cluster_ && (!task_.cooperative || blocks_of(task_) <= fit_)) return;
     fail_as<KernelError>(
         task_.where,
         "{}: the grid has {} blocks. {}. Launch no more than fit, and let each block do several "
@@ -729,13 +898,16 @@ class ResidentBlocks {
       std::swap(blocks_[i - 1], blocks_[order_.below(static_cast<uint32_t>(i))]);
     for (size_t i = 0; i < blocks_.size(); ++i) {
       Block& block = *blocks_[i];
-      if (waits_.count(&block) > 0) continue;
+      if (block.has_ended() || waits_.count(&block) > 0) continue;
       give_turn(block);
       const Block::Turn turn = block.turn();
       if (turn == Block::Turn::waits_for_grid) waits_.insert(&block);
-      if (turn == Block::Turn::ended) end(i--);
+      if (turn == Block::Turn::ended && cluster_ > 1)
+        end_in_cluster(block.cluster());
+      else if (turn == Block::Turn::ended)
+        end(i--);
     }
-    if (!waits_.empty() && waits_.size() == blocks_.size()) return grid_meets();
+    if (!waits_.empty() && waits_.size() == count_of_living()) return grid_meets();
     idle_ = progress() == before ? idle_ + 1 : 0;
     if (idle_ > most_idle) fail_for_deadlock();
     if (idle_ > 0) return;
@@ -749,6 +921,18 @@ class ResidentBlocks {
     ended_progress_ += blocks_[at]->progress();
     if (current_ == blocks_[at].get()) current_ = nullptr;
     blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  // A block has ended. The next cluster begins when all of this one have.
+  void end_in_cluster(Cluster& cluster) {
+    ++ended_;
+    const bool all = std::all_of(cluster.blocks.begin(), cluster.blocks.end(),
+                                 [](const Block* each) { return each->has_ended(); });
+    if (all && next_ < blocks_of(task_)) start(cluster);
+  }
+  size_t count_of_living() const {
+    return static_cast<size_t>(std::count_if(blocks_.begin(), blocks_.end(),
+                                             [](const auto& each) { return !each->has_ended(); }));
   }
 
   void grid_meets() {
@@ -787,6 +971,7 @@ class ResidentBlocks {
   }
 
   const Task& task_;
+  const uint64_t cluster_ = count_of(task_.cluster);  // blocks in one
   BlockNeeds needs_;
   Multiprocessors sm_;
   uint64_t fit_, next_ = 0, ended_ = 0, ended_progress_ = 0;
@@ -795,6 +980,7 @@ class ResidentBlocks {
   CheckedLaunch launch_;
   std::vector<std::unique_ptr<BorrowedStacks>> stacks_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  std::deque<Cluster> clusters_;
   std::set<const Block*> waits_;  // for the grid
   Block* current_ = nullptr;      // whose static shared memory is in place
 };
@@ -872,7 +1058,8 @@ YOTTA_INLINE void run_kernel(const Task& task) {
 #if !defined(YOTTA_CHECKED)
   DeviceMemory::instance().all_written();
 #endif
-  if (task.cooperative || task.blocks_at_once) return ResidentBlocks(task).run();
+  if (task.cooperative || task.blocks_at_once || count_of(task.cluster) > 1)
+    return ResidentBlocks(task).run();
   run_blocks(task);
 }
 
