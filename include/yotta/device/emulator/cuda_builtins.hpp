@@ -51,8 +51,6 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
-// No attribute of g++ and clang carries the shape of a cluster to the launch.
-#define __cluster_dims__(...) left_out__use_launch_cluster
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #if defined(__CLANG_REPL__)
 #define __global__

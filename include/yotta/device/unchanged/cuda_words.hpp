@@ -22,7 +22,8 @@
 
 // ---- What is left out ----
 #define YOTTA_LEFT_OUT(hint) __attribute__((unavailable("not in Yotta's emulator: " hint)))
-#define __cluster_dims__(...) YOTTA_LEFT_OUT("clusters of blocks")
+#define __cluster_dims__(...) \
+  YOTTA_LEFT_OUT("clusters as an attribute: launch_cluster() of kernel.hpp")
 struct YOTTA_LEFT_OUT("textures: read the array itself, or by __ldg()") cudaTextureDesc;
 using cudaTextureObject_t YOTTA_LEFT_OUT("textures: read the array itself, or by __ldg()") =
     unsigned long long;
