@@ -33,12 +33,27 @@ __global__ void passes(int* out) {
   bar_arrive(2, 96);
 }
 
-__global__ void __launch_bounds__(256, 1) shares_registers(int* out) {
-  if (threadIdx.x < 128)
+// A group gives registers back and hands numbers to the other, which takes more of them and keeps
+// 150 sums. What each had in registers before is there afterwards.
+__global__ void __launch_bounds__(256, 1) shares_registers(const int* x, int* out) {
+  __shared__ int numbers[128];
+  const int thread = static_cast<int>(threadIdx.x), kept = x[thread];
+  if (thread < 128) {
     setmaxnreg_dec<40>();
-  else
-    setmaxnreg_inc<208>();
-  out[threadIdx.x] = 1;
+    numbers[thread] = 10 * kept;
+    bar_arrive(1, 256);
+    out[thread] = kept;
+    return;
+  }
+  setmaxnreg_inc<208>();
+  bar_sync(1, 256);
+  int sums[150];
+  for (int i = 0; i < 150; ++i) sums[i] = kept * i;
+  for (int round = 0; round < 128; ++round)
+    for (int i = 0; i < 150; ++i) sums[i] += numbers[(round + i) % 128];
+  int all = 0;
+  for (int i = 0; i < 150; ++i) all += sums[i] % (i + 2);
+  out[thread] = all;
 }
 
 #if !defined(__CUDACC__)
@@ -107,9 +122,19 @@ TEST_CASE("named barriers: some warps meet, others only arrive" *
 
 TEST_CASE("setmaxnreg: groups share the registers of the block" *
           doctest::skip(!hopper_is_here())) {
+  std::vector<int> x, expected;
+  int handed_over = 0;
+  for (int i = 0; i < 256; ++i) x.push_back(i % 13 + 1);
+  for (size_t i = 0; i < 128; ++i) handed_over += 10 * x[i];
+  for (size_t i = 0; i < 256; ++i) {
+    int all = 0;
+    for (int j = 0; j < 150; ++j) all += (x[i] * j + handed_over) % (j + 2);
+    expected.push_back(i < 128 ? x[i] : all);
+  }
+  const DeviceArray<int> on_x(x);
   DeviceArray<int> out(256);
-  launch(shares_registers, 1, 256, 0, nullptr, out.data());
-  CHECK(out.to_host() == std::vector<int>(256, 1));
+  launch(shares_registers, 1, 256, 0, nullptr, on_x.data(), out.data());
+  CHECK(out.to_host() == expected);
 }
 
 #if !defined(__CUDACC__)

@@ -112,6 +112,44 @@ std::string by_registers(Forgotten forgotten) {
   });
 }
 
+// The same of numbers of 8 bits and of tf32.
+enum class Omits { nothing, proxy_fence, keeping, writes };
+template <class Input>
+__global__ void multiplies_others(Omits omits, WgmmaSum<Input>* out) {
+  __shared__ __align__(128) uint32_t tile[n * 8];
+  const unsigned thread = threadIdx.x;
+  if (omits != Omits::writes || thread > 5) tile[thread] = 0;  // line: writes words
+  if (omits != Omits::proxy_fence) fence_proxy_async();
+  __syncthreads();
+  WgmmaSum<Input> d[n / 2] = {};
+  const uint32_t a[4] = {};
+  wgmma_fence();
+  wgmma<n, Input>(d, a, wgmma_descriptor(tile, n * 16, 128, Swizzle::none));  // line: of others
+  wgmma_commit_group();
+  if (omits == Omits::keeping && thread == 7) tile[7] = 3;  // line: too early
+  wgmma_wait_group<0>();
+  out[thread] = d[0];
+}
+template <class Input>
+std::string others(Omits omits) {
+  return error_of([&] {
+    DeviceArray<WgmmaSum<Input>> out(128);
+    launch(multiplies_others<Input>, 1, 128, 0, nullptr, omits, out.data());
+    CHECK(out.to_host() == std::vector<WgmmaSum<Input>>(128, WgmmaSum<Input>(0)));
+  });
+}
+template <class Input>
+void check_others() {
+  CHECK(others<Input>(Omits::nothing) == "no error");
+  check_says(others<Input>(Omits::proxy_fence),
+             {line_at("of others"), "wgmma reads tile, element 0 of 128, which line ",
+              "no fence_proxy_async()"});
+  check_says(others<Input>(Omits::keeping),
+             {line_at("of others"), "this wgmma reads tile, element 7 of 128", "wgmma_wait_group"});
+  check_says(others<Input>(Omits::writes),
+             {line_at("of others"), "reads what nobody has written: tile"});
+}
+
 // A thread loads tiles of B into one place; the group multiplies them by ones. The group arrives
 // for the next tile after it has waited for its wgmma, or before: all threads, or a few that speak
 // for the others.
@@ -202,6 +240,12 @@ TEST_CASE("wgmma: descriptors name the swizzle of the copy, and lead to shared m
                                                   "has written a_tile with one of 128"});
   check_says(multiplied(Mistake::wild_descriptor),
              {line_at("wgmma"), "where nothing is: row 8, k 0"});
+}
+
+TEST_CASE("wgmma: tiles of tf32 and of numbers of 8 bits are watched too") {
+  check_others<float>();
+  check_others<float8_e4m3>();
+  check_others<int8_t>();
 }
 
 TEST_CASE("wgmma: a tile stays until it is done") {

@@ -10,6 +10,7 @@
 
 #include "support/hopper_here.hpp"
 #include "support/kernel_error.hpp"
+#include "support/wgmma_input.hpp"
 #include "yotta/device/cp_async_bulk.hpp"
 #include "yotta/device/cp_async_bulk_tensor.hpp"
 #include "yotta/device/device_memory.hpp"
@@ -116,10 +117,7 @@ __global__ void multiplies_registers(const bfloat16* a, const uint16_t* b, float
   fence_proxy_async();
   __syncthreads();
   uint32_t registers[4];
-  for (int i = 0; i < 4; ++i) {
-    const MatrixCell at = wgmma_cell(thread, 2 * i);
-    registers[i] = *reinterpret_cast<const uint32_t*>(a + at.row * 16 + at.column);
-  }
+  load_registers(a, thread, registers);
   float d[n / 2];
   for (float& each : d) each = 1.0f;
   wgmma_fence();

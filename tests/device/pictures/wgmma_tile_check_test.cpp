@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/kernel_error.hpp"
+#include "support/wgmma_input.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/wgmma.hpp"
 
@@ -29,10 +30,7 @@ __global__ void shows_b(const bfloat16* a, const bfloat16* b, WgmmaTile written,
   fence_proxy_async();
   __syncthreads();
   uint32_t registers[4];
-  for (int i = 0; i < 4; ++i) {
-    const MatrixCell at = wgmma_cell(thread, 2 * i);
-    registers[i] = *reinterpret_cast<const uint32_t*>(a + at.row * 16 + at.column);
-  }
+  load_registers(a, thread, registers);
   float d[n / 2] = {};
   const uint64_t of_b = wgmma_descriptor(tile, named.leading, named.stride, named.swizzle);
   wgmma_fence();

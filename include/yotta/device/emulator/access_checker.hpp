@@ -557,23 +557,25 @@ class AccessChecker {
     count_bulk(pieces, Access::write, copier == Copier::bulk_load, at);
   }
   // ---- wgmmas (wgmma.hpp) of the lane that runs, for its warp ----
-  // One begins to read its tiles, numbers of 16 bits, by a descriptor that names this swizzle.
-  void wgmma_reads(const std::vector<const std::byte*>& places, int swizzle, Where where) {
+  // One begins to read its tiles, numbers of so many bytes, by a descriptor that names this swizzle.
+  void wgmma_reads(const std::vector<const std::byte*>& places, int bytes, int swizzle,
+                   Where where) {
     const uint32_t at = site(where);
-    for (const std::byte* const place : places) {
-      check(*this_lane, place, 2, Access::read, at, 0);
-      check_proxy_fence(place, 2, at, Copier::wgmma);
+    each_number(places, bytes, [&](const std::byte* place, size_t size) {
+      check(*this_lane, place, size, Access::read, at, 0);
+      check_proxy_fence(place, size, at, Copier::wgmma);
       check_swizzle(place, swizzle, at);
-    }
+    });
   }
   // What that asks of shared memory: blocks of 8 chunks of 16 bytes, a row or a k each.
-  void count_wgmma(const std::vector<const std::byte*>& places, bool rows_of_k, Where where) {
+  void count_wgmma(const std::vector<const std::byte*>& places, int bytes, bool rows_of_k,
+                   Where where) {
     if (profile_ == nullptr) return;
-    constexpr size_t length = 16;
+    const size_t length = 32 / static_cast<size_t>(bytes), chunk = length / 2;
     const LogEntry kind{0, site(where), 16, Access::read, true};
     Request request;
     for (size_t row = 0; row < places.size() / length; row += 8)
-      for (size_t k = 0; k < length; k += 8) {
+      for (size_t k = 0; k < length; k += chunk) {
         for (size_t i = 0; i < 8; ++i)
           request.addresses[request.lanes++] = reinterpret_cast<uintptr_t>(
               places[rows_of_k ? (row + i) * length + k : row * length + k + i]);
@@ -585,10 +587,12 @@ class AccessChecker {
     if (request.lanes > 0) counters_.count(kind, request);
   }
   // It is done with them.
-  void wgmma_has_read(const std::vector<const std::byte*>& places, Where where) {
+  void wgmma_has_read(const std::vector<const std::byte*>& places, int bytes, Where where) {
     const uint32_t at = site(where);
     by_wgmma_ = true;
-    for (const std::byte* const place : places) check(*this_lane, place, 2, Access::read, at, 0);
+    each_number(places, bytes, [&](const std::byte* place, size_t size) {
+      check(*this_lane, place, size, Access::read, at, 0);
+    });
     by_wgmma_ = false;
   }
   // The warp commits wgmmas that its warp group, of this number, executes.
@@ -604,8 +608,9 @@ class AccessChecker {
     order_.lanes_met(warp, ~0u);
   }
   // One of its numbers has changed meanwhile.
-  void wgmma_changed(const std::byte* place, Where where) {
-    copy_changed(place, 2, site(where), Copier::wgmma);
+  void wgmma_changed(const std::byte* place, int bytes, Where where) {
+    if (bytes == 1) return bulk_changed(place, Copier::wgmma, where);
+    copy_changed(place, static_cast<size_t>(bytes), site(where), Copier::wgmma);
   }
   // d of a lane is in flight, and no longer.
   void sums_begin(int lane, const void* d, size_t bytes, Where where) {
@@ -633,6 +638,14 @@ class AccessChecker {
  private:
   // Among the addresses of mbarriers, for which it is too small.
   static uintptr_t key_of_group(int group) { return static_cast<uintptr_t>(group) + 1; }
+  // visit(place, bytes) for each number of a wgmma's tile; four of one byte, which lie in a word, at
+  // once.
+  template <class Visit>
+  static void each_number(const std::vector<const std::byte*>& places, int bytes, Visit visit) {
+    const size_t step = bytes == 1 ? 4 : 1;
+    for (size_t i = 0; i < places.size(); i += step)
+      visit(places[i], step * static_cast<size_t>(bytes));
+  }
   // visit(begin, bytes) for each word, and for the halves and bytes at both ends.
   template <class Visit>
   static void each_word(const std::byte* begin, size_t bytes, Visit visit) {
@@ -1022,13 +1035,13 @@ class AccessChecker {
   void bulk_written(void*, size_t, Where) {}
   void bulk_changed(const void*, Copier, Where) {}
   // wgmmas.
-  void wgmma_reads(const std::vector<const std::byte*>&, int, Where) {}
-  void count_wgmma(const std::vector<const std::byte*>&, bool, Where) {}
-  void wgmma_has_read(const std::vector<const std::byte*>&, Where) {}
+  void wgmma_reads(const std::vector<const std::byte*>&, int, int, Where) {}
+  void count_wgmma(const std::vector<const std::byte*>&, int, bool, Where) {}
+  void wgmma_has_read(const std::vector<const std::byte*>&, int, Where) {}
   void wgmmas_begin(int /*group*/) {}
   void wgmmas_done(int /*group*/) {}
   void wgmmas_awaited(int /*warp*/) {}
-  void wgmma_changed(const std::byte*, Where) {}
+  void wgmma_changed(const std::byte*, int, Where) {}
   void sums_begin(int, const void*, size_t, Where) {}
   void sums_end(int, const void*) {}
   // Of an instruction at which a lane was stopped; only programs with debug information know.

@@ -35,9 +35,8 @@ struct Tf32 {
 
 // What an instruction sums in, and what a register holds, for each type of input.
 template <class Input>
-using MmaSum =
-    std::conditional_t<std::is_same_v<Input, double>, double,
-                       std::conditional_t<std::is_same_v<Input, int8_t>, int32_t, float>>;
+using MmaSum = std::conditional_t<std::is_same_v<Input, double>, double,
+                                  std::conditional_t<std::is_integral_v<Input>, int32_t, float>>;
 template <class Input>
 using MmaRegister = std::conditional_t<std::is_same_v<Input, double>, double, uint32_t>;
 

@@ -34,10 +34,14 @@ inline constexpr uint32_t unfinished_sum = 0x7fd3a5c1u;
 // One at work.
 struct Wgmma {
   int n = 0, group = 0;
-  bool f16 = false, accumulate = false;
+  int bytes = 2;  // of a number
+  bool accumulate = false;
   bool done = false;  // multiplied, and its warp has not waited for it yet
-  std::vector<const std::byte*> a = {}, b = {};    // where the numbers lie, (16, 16) and (16, n)
-  std::vector<uint16_t> a_bits = {}, b_bits = {};  // what they were
+  // Multiplies A (16, k) by B (n, k) and adds to the sums (16, n).
+  void (*multiply)(int n, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+                   std::vector<uint32_t>& sums) = nullptr;
+  std::vector<const std::byte*> a = {}, b = {};    // where the numbers lie, (16, k) and (n, k)
+  std::vector<uint32_t> a_bits = {}, b_bits = {};  // what they were
   const void* registers = nullptr;                 // of A, of the warp's first lane
   const void* sums = nullptr;                      // whose: d of the warp's first lane
   Where where = {};
@@ -45,10 +49,10 @@ struct Wgmma {
 
 // d of the 32 lanes of a warp.
 struct WgmmaSums {
-  float* d[32] = {};
+  void* d[32] = {};
   int n = 0, at_work = 0;
-  std::vector<float> values = {};  // (16, n)
-  Where where = {};                // of the first wgmma at work
+  std::vector<uint32_t> values = {};  // (16, n), as bits
+  Where where = {};                   // of the first wgmma at work
 };
 
 // Registers as a wgmma has left them, or has read them: of 32 lanes.

@@ -19,7 +19,7 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-constexpr int rows_of_warp = 16, wgmma_k = 16;
+constexpr int rows_of_warp = 16;
 
 inline int this_warp() { return this_lane->index / 32; }
 inline WgmmaWarp& wgmmas_of_warp() { return this_lane->block->wgmmas().warps[this_warp()]; }
@@ -35,14 +35,16 @@ inline Descriptor decoded(uint64_t bits, Major major) {
   return {field(0), {major, field(16), field(32), by_code[bits >> 62]}};
 }
 
-// Where `rows` rows of k lie, from row `first` on: (rows, 16). Swizzles are of addresses.
-inline std::vector<const std::byte*> places(const Descriptor& at, int first, int rows,
+// Where `rows` rows of k lie, from row `first` on: (rows, k), numbers of so many bytes. Swizzles are
+// of addresses.
+inline std::vector<const std::byte*> places(const Descriptor& at, int first, int rows, int bytes,
                                             Where where) {
   std::vector<const std::byte*> all;
   for (int row = first; row < first + rows; ++row)
-    for (int k = 0; k < wgmma_k; ++k) {
+    for (int k = 0; k < 32 / bytes; ++k) {
       const uint32_t linear =
-          at.address + wgmma_byte(at.tile, static_cast<uint32_t>(row), static_cast<uint32_t>(k));
+          at.address + wgmma_byte(at.tile, static_cast<uint32_t>(row), static_cast<uint32_t>(k),
+                                  static_cast<uint32_t>(bytes));
       const uint32_t address = swizzled_byte(linear, at.tile.swizzle);
       all.push_back(this_lane->block->shared_at(address));
       if (all.back() == nullptr)
@@ -55,35 +57,79 @@ inline std::vector<const std::byte*> places(const Descriptor& at, int first, int
     }
   return all;
 }
-inline std::vector<uint16_t> bits_at(const std::vector<const std::byte*>& places) {
-  std::vector<uint16_t> bits(places.size());
-  for (size_t i = 0; i < places.size(); ++i) std::memcpy(&bits[i], places[i], 2);
+inline std::vector<uint32_t> bits_at(const std::vector<const std::byte*>& places, int bytes) {
+  std::vector<uint32_t> bits(places.size());
+  for (size_t i = 0; i < places.size(); ++i)
+    std::memcpy(&bits[i], places[i], static_cast<size_t>(bytes));
   return bits;
 }
-inline std::vector<uint16_t> bits_in_registers(const WgmmaLane (&lanes)[32]) {
-  std::vector<uint16_t> bits(rows_of_warp * wgmma_k);
+template <class Input>
+std::vector<uint32_t> bits_in_registers(const WgmmaLane (&lanes)[32]) {
+  constexpr int k = wgmma_k<Input>, bits_of_one = 8 * static_cast<int>(sizeof(Input)),
+                per_register = 32 / bits_of_one;
+  std::vector<uint32_t> bits(rows_of_warp * k);
   for (int lane = 0; lane < 32; ++lane)
-    for (int i = 0; i < 8; ++i) {
-      const MatrixCell at = wgmma_cell(lane, i);
-      bits[static_cast<size_t>(at.row * wgmma_k + at.column)] =
-          static_cast<uint16_t>(lanes[lane].registers[i / 2] >> (16 * (i % 2)));
+    for (int i = 0; i < 4 * per_register; ++i) {
+      const MatrixCell at = wgmma_a_cell<Input>(lane, i);
+      const uint32_t word = lanes[lane].registers[i / per_register];
+      bits[static_cast<size_t>(at.row * k + at.column)] =
+          word >> (bits_of_one * (i % per_register)) & (0xffffffffu >> (32 - bits_of_one));
     }
   return bits;
 }
-inline std::vector<float> as_floats(const std::vector<uint16_t>& bits, bool f16) {
-  std::vector<float> all(bits.size());
-  std::transform(bits.begin(), bits.end(), all.begin(), [f16](uint16_t each) {
-    return f16 ? static_cast<float>(std::bit_cast<float16>(each))
-               : static_cast<float>(std::bit_cast<bfloat16>(each));
-  });
+// The numbers of a matrix (rows, columns), or of its transpose.
+template <class Input>
+std::vector<MmaSum<Input>> numbers(const std::vector<uint32_t>& bits, int rows, bool transposed) {
+  const size_t m = static_cast<size_t>(rows), n = bits.size() / m;
+  std::vector<MmaSum<Input>> all(bits.size());
+  for (size_t i = 0; i < m; ++i)
+    for (size_t j = 0; j < n; ++j)
+      all[transposed ? j * m + i : i * n + j] = element_of<Input>(&bits[i * n + j], 0);
   return all;
+}
+template <class Input>
+void multiply_numbers(int n, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
+                      std::vector<uint32_t>& sums) {
+  std::vector<MmaSum<Input>> d(sums.size());
+  std::memcpy(d.data(), sums.data(), sums.size() * 4);
+  const auto rows = numbers<Input>(a, rows_of_warp, false);
+  const auto columns = numbers<Input>(b, n, true);
+  const int k = static_cast<int>(a.size()) / rows_of_warp;
+  multiply_accumulate(rows_of_warp, n, k, rows.data(), columns.data(), d.data(), d.data());
+  std::memcpy(sums.data(), d.data(), sums.size() * 4);
+}
+
+// A type of input: its numbers in memory and in registers, and their product.
+struct WgmmaType {
+  int bytes;
+  std::vector<uint32_t> (*in_registers)(const WgmmaLane (&lanes)[32]);
+  decltype(Wgmma::multiply) multiply;
+};
+template <class Input, class Number = Input>
+constexpr WgmmaType wgmma_type() {
+  return {sizeof(Input), bits_in_registers<Input>, multiply_numbers<Number>};
+}
+inline const WgmmaType& type_of(WgmmaInput input) {
+  static constexpr WgmmaType all[] = {wgmma_type<bfloat16>(),    wgmma_type<float16>(),
+                                      wgmma_type<float, Tf32>(), wgmma_type<float8_e4m3>(),
+                                      wgmma_type<float8_e5m2>(), wgmma_type<int8_t>(),
+                                      wgmma_type<uint8_t>()};
+  return all[static_cast<size_t>(input)];
 }
 
 // ---- Registers ----
+inline uint32_t sum_at(const void* d, int i) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, static_cast<const std::byte*>(d) + 4 * i, sizeof bits);
+  return bits;
+}
+inline void set_sum(void* d, int i, uint32_t bits) {
+  std::memcpy(static_cast<std::byte*>(d) + 4 * i, &bits, sizeof bits);
+}
 inline std::vector<uint32_t> bits_of_sums(const WgmmaSums& sums) {
   std::vector<uint32_t> bits;
-  for (const float* const d : sums.d)
-    for (int i = 0; i < sums.n / 2; ++i) bits.push_back(std::bit_cast<uint32_t>(d[i]));
+  for (const void* const d : sums.d)
+    for (int i = 0; i < sums.n / 2; ++i) bits.push_back(sum_at(d, i));
   return bits;
 }
 
@@ -115,14 +161,14 @@ inline WgmmaSums& sums_of(WgmmaWarp& warp, const WgmmaLane (&lanes)[32], Where w
   }
   sums.n = n;
   sums.where = where;
-  sums.values.assign(static_cast<size_t>(rows_of_warp * n), 0.0f);
+  sums.values.assign(static_cast<size_t>(rows_of_warp * n), 0);
   for (int lane = 0; lane < 32; ++lane) sums.d[lane] = lanes[lane].d;
   check_fence(warp, lanes[0].d, bits_of_sums(sums), "d", where);
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < n / 2; ++i) {
       const MatrixCell cell = wgmma_cell(lane, i);
-      sums.values[static_cast<size_t>(cell.row * n + cell.column)] = sums.d[lane][i];
-      sums.d[lane][i] = std::bit_cast<float>(unfinished_sum);
+      sums.values[static_cast<size_t>(cell.row * n + cell.column)] = sum_at(sums.d[lane], i);
+      set_sum(sums.d[lane], i, unfinished_sum);
     }
   for (int lane = 0; lane < 32; ++lane)
     this_lane->block->checker().sums_begin(32 * this_warp() + lane, sums.d[lane],
@@ -135,13 +181,13 @@ inline void finish_sums(WgmmaWarp& warp, WgmmaSums& sums) {
   for (int lane = 0; lane < 32; ++lane) {
     this_lane->block->checker().sums_end(32 * this_warp() + lane, sums.d[lane]);
     for (int i = 0; i < sums.n / 2; ++i) {
-      if (std::bit_cast<uint32_t>(sums.d[lane][i]) != unfinished_sum)
+      if (sum_at(sums.d[lane], i) != unfinished_sum)
         refuse(sums.where,
                fmt::format("d[{}] of lane {} was written while this wgmma was at work on it. "
                            "wgmma_commit_group() and wgmma_wait_group<0>() come first",
                            i, lane));
       const MatrixCell cell = wgmma_cell(lane, i);
-      sums.d[lane][i] = sums.values[static_cast<size_t>(cell.row * sums.n + cell.column)];
+      set_sum(sums.d[lane], i, sums.values[static_cast<size_t>(cell.row * sums.n + cell.column)]);
     }
   }
   warp.registers[sums.d[0]] = {bits_of_sums(sums), warp.fences};
@@ -181,31 +227,33 @@ YOTTA_UNSEEN inline void run_wgmma(const WgmmaLane (&lanes)[32], Where where) {
   const WgmmaLane& mine = lanes[0];
   check_group(lanes, where);
   WgmmaWarp& warp = wgmmas_of_warp();
-  Wgmma one{.n = mine.n, .group = warp.group, .f16 = mine.f16, .accumulate = mine.accumulate};
+  const WgmmaType& type = type_of(mine.input);
+  Wgmma one{.n = mine.n, .group = warp.group, .bytes = type.bytes, .accumulate = mine.accumulate};
+  one.multiply = type.multiply;
   one.where = where;
   const Descriptor a = decoded(mine.a, mine.a_major), b = decoded(mine.b, mine.b_major);
   if (mine.registers == nullptr) {
-    one.a = places(a, this_warp() % 4 * rows_of_warp, rows_of_warp, where);
-    one.a_bits = bits_at(one.a);
+    one.a = places(a, this_warp() % 4 * rows_of_warp, rows_of_warp, type.bytes, where);
+    one.a_bits = bits_at(one.a, type.bytes);
   } else {
     std::vector<uint32_t> bits;
     for (const WgmmaLane& each : lanes) bits.insert(bits.end(), each.registers, each.registers + 4);
     check_fence(warp, mine.registers, std::move(bits), "A in registers", where);
     one.registers = mine.registers;
-    one.a_bits = bits_in_registers(lanes);
+    one.a_bits = type.in_registers(lanes);
     check_registers_kept(warp, one);
   }
-  one.b = places(b, 0, mine.n, where);
-  one.b_bits = bits_at(one.b);
+  one.b = places(b, 0, mine.n, type.bytes, where);
+  one.b_bits = bits_at(one.b, type.bytes);
   AccessChecker& checker = this_lane->block->checker();
-  checker.wgmma_reads(one.a, static_cast<int>(a.tile.swizzle), where);
-  checker.wgmma_reads(one.b, static_cast<int>(b.tile.swizzle), where);
-  checker.count_wgmma(one.a, mine.a_major == Major::k, where);
+  checker.wgmma_reads(one.a, type.bytes, static_cast<int>(a.tile.swizzle), where);
+  checker.wgmma_reads(one.b, type.bytes, static_cast<int>(b.tile.swizzle), where);
+  checker.count_wgmma(one.a, type.bytes, mine.a_major == Major::k, where);
   if (this_warp() % 4 == 0)  // B comes once, for all four warps
-    checker.count_wgmma(one.b, mine.b_major == Major::k, where);
+    checker.count_wgmma(one.b, type.bytes, mine.b_major == Major::k, where);
   sums_of(warp, lanes, where);
   one.sums = mine.d;
-  count_flops(int64_t{2} * rows_of_warp * mine.n * wgmma_k, where);
+  count_flops(int64_t{2} * rows_of_warp * mine.n * (32 / type.bytes), where);
   warp.at_work.push_back(std::move(one));
 }
 
@@ -215,13 +263,13 @@ YOTTA_INLINE void start_wgmma(const WgmmaLane& lane, Where where) {
 
 // A tile must be what it was when the wgmma began.
 inline void check_unchanged(const Wgmma& one, const std::vector<const std::byte*>& places,
-                            const std::vector<uint16_t>& then) {
+                            const std::vector<uint32_t>& then) {
   if (places.empty()) return;
-  const std::vector<uint16_t> now = bits_at(places);
+  const std::vector<uint32_t> now = bits_at(places, one.bytes);
   const auto [was, is] = std::mismatch(then.begin(), then.end(), now.begin());
   if (was == then.end()) return;
   const std::byte* const place = places[static_cast<size_t>(was - then.begin())];
-  this_lane->block->checker().wgmma_changed(place, one.where);
+  this_lane->block->checker().wgmma_changed(place, one.bytes, one.where);
   refuse(one.where,
          "a tile of this wgmma was overwritten while it was at work. Replace it after "
          "wgmma_wait_group");
@@ -232,19 +280,11 @@ inline void multiply(WgmmaWarp& warp, Wgmma& one) {
   one.done = true;
   check_unchanged(one, one.a, one.a_bits);
   check_unchanged(one, one.b, one.b_bits);
-  this_lane->block->checker().wgmma_has_read(one.a, one.where);
-  this_lane->block->checker().wgmma_has_read(one.b, one.where);
-  WgmmaSums& sums = warp.sums.at(one.sums);
-  const std::vector<float> a = as_floats(one.a_bits, one.f16),
-                           by_column = as_floats(one.b_bits, one.f16);
-  std::vector<float> b(by_column.size());  // (16, n)
-  for (int column = 0; column < one.n; ++column)
-    for (int k = 0; k < wgmma_k; ++k)
-      b[static_cast<size_t>(k * one.n + column)] =
-          by_column[static_cast<size_t>(column * wgmma_k + k)];
-  if (!one.accumulate) std::fill(sums.values.begin(), sums.values.end(), 0.0f);
-  multiply_accumulate(rows_of_warp, one.n, wgmma_k, a.data(), b.data(), sums.values.data(),
-                      sums.values.data());
+  this_lane->block->checker().wgmma_has_read(one.a, one.bytes, one.where);
+  this_lane->block->checker().wgmma_has_read(one.b, one.bytes, one.where);
+  std::vector<uint32_t>& sums = warp.sums.at(one.sums).values;
+  if (!one.accumulate) std::fill(sums.begin(), sums.end(), 0);
+  one.multiply(one.n, one.a_bits, one.b_bits, sums);
 }
 
 // How many groups must be done before this warp goes on.
