@@ -8,6 +8,7 @@
 
 #include "support/hopper_here.hpp"
 #include "support/kernel_error.hpp"
+#include "yotta/device/atomics.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;

@@ -86,3 +86,17 @@ TEST_CASE("quiet: all threads have waited for many rounds, and nothing has chang
   CHECK_FALSE(all.quiet(true));  // the next round, in which thread 3 has not asked
   CHECK_FALSE(all.waits(3));
 }
+
+TEST_CASE("stores: groups before the last ones are at the beginning") {
+  BulkStores all;
+  for (const int group : {0, 0, 1, 3}) all.copies.push_back({.group = group});
+  all.group = 4;
+  const auto count = [&](int pending) {
+    return all.end_of_groups(all.copies, pending) - all.copies.begin();
+  };
+  CHECK(count(0) == 4);
+  CHECK(count(1) == 3);
+  CHECK(count(2) == 3);
+  CHECK(count(3) == 2);
+  CHECK(count(4) == 0);
+}
