@@ -1,6 +1,6 @@
 // The bodies of device/: of its unchecked build, and of what both builds share.
 #include "yotta/device/impl/atomics.ipp"
-#include "yotta/device/impl/cluster.ipp"
+#include "yotta/device/impl/block_cluster.ipp"
 #include "yotta/device/impl/cp_async.ipp"
 #include "yotta/device/impl/cp_async_bulk.ipp"
 #include "yotta/device/impl/cp_async_bulk_tensor.ipp"

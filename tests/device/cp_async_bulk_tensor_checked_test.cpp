@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/kernel_error.hpp"
-#include "yotta/device/cluster.hpp"
+#include "yotta/device/block_cluster.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/profile.hpp"
 

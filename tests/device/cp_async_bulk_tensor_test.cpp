@@ -9,7 +9,7 @@
 
 #include "support/hopper_here.hpp"
 #include "support/kernel_error.hpp"
-#include "yotta/device/cluster.hpp"
+#include "yotta/device/block_cluster.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;

@@ -126,6 +126,7 @@ __global__ void multiplies_others(Omits omits, WgmmaSum<Input>* out) {
   wgmma_fence();
   wgmma<n, Input>(d, a, wgmma_descriptor(tile, n * 16, 128, Swizzle::none));  // line: of others
   wgmma_commit_group();
+  __syncthreads();
   if (omits == Omits::keeping && thread == 0) tile[7] = 3;  // line: too early
   wgmma_wait_group<0>();
   out[thread] = d[0];

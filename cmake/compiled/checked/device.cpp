@@ -3,7 +3,7 @@
 // YOTTA_COMPILED; what both builds share lies in yotta::compiled, with which it is linked.
 #include "yotta/device/impl/atomics.ipp"
 #include "yotta/device/impl/counted.ipp"
-#include "yotta/device/impl/cluster.ipp"
+#include "yotta/device/impl/block_cluster.ipp"
 #include "yotta/device/impl/cp_async.ipp"
 #include "yotta/device/impl/cp_async_bulk.ipp"
 #include "yotta/device/impl/cp_async_bulk_tensor.ipp"

@@ -8,7 +8,7 @@
 //     cp_reduce_async_bulk_tensor_add(&map, {column, row}, tile)     adds to the tensor's numbers
 //     cp_async_bulk_tensor_multicast(tile, &map, {column, row}, &full, blocks)     to the blocks of
 //                                                               the cluster whose ranks are bits of
-//                                                               `blocks`: cluster.hpp
+//                                                               `blocks`: block_cluster.hpp
 //
 //     tensor  ┌───────────────┐        shared memory: the box, row after row, swizzled
 //             │     ┌─────┐   │        what lies outside of the tensor: zeros, or not written

@@ -1,5 +1,5 @@
 // Clusters under the emulator's checks: each mistake has its line.
-#include "yotta/device/cluster.hpp"
+#include "yotta/device/block_cluster.hpp"
 
 #include <doctest/doctest.h>
 
@@ -71,6 +71,21 @@ std::string with_seeds(std::string (*run)(int), int mistake) {
 std::string read_by_number(int mistake) { return read(static_cast<Mistake>(mistake)); }
 std::string read_with_seeds(Mistake mistake) {
   return with_seeds(read_by_number, static_cast<int>(mistake));
+}
+
+// Block 0 writes into block 1, which meets itself only before it reads.
+__global__ void pushes(int* out) {
+  __shared__ int given[32];
+  if (cluster_rank() == 0) map_shared(given, 1)[threadIdx.x] = 3;  // line: pushes
+  __syncthreads();
+  if (cluster_rank() == 1) out[threadIdx.x] = given[threadIdx.x];  // line: pops
+  cluster_sync();
+}
+std::string pushed(int) {
+  return error_of([] {
+    DeviceArray<int> out(32);
+    launch_cluster(pushes, 2, 2, 32, 0, nullptr, out.data());
+  });
 }
 
 // A thread of every second block returns at once; the others meet.
@@ -152,6 +167,13 @@ TEST_CASE("clusters: two blocks that write into one place, and places outside of
   check_says(read(Mistake::out_of_bounds),
              {line_at("reads"), "out of bounds: number of block (", "element 32 of 32"});
   check_says(read(Mistake::unwritten), {line_at("reads"), "reads what nobody has written: number"});
+}
+
+TEST_CASE("clusters: a block's own barrier orders nothing between blocks") {
+  check_says(with_seeds(pushed, 0),
+             {"race: line " + line_at("pushes").substr(0, line_at("pushes").size() - 2),
+              " writes what line " + line_at("pops").substr(0, line_at("pops").size() - 2),
+              " reads (given"});
 }
 
 TEST_CASE("clusters: a block does not end while others may be in its shared memory") {

@@ -1,5 +1,5 @@
 // nvcc compiles this file too: on a GPU it tests the same kernels.
-#include "yotta/device/cluster.hpp"
+#include "yotta/device/block_cluster.hpp"
 
 #include <doctest/doctest.h>
 

@@ -131,5 +131,5 @@ inline void cluster_sync(Where where = Where::current()) {
 }  // namespace yotta
 
 #if !defined(__CUDACC__) && !defined(YOTTA_COMPILED)
-#include "yotta/device/impl/cluster.ipp"
+#include "yotta/device/impl/block_cluster.ipp"
 #endif

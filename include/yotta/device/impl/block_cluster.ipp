@@ -1,7 +1,7 @@
-// The bodies of device/cluster.hpp.
+// The bodies of device/block_cluster.hpp.
 #pragma once
 
-#include "yotta/device/cluster.hpp"
+#include "yotta/device/block_cluster.hpp"
 
 #include "yotta/device/atomics.hpp"
 #include "yotta/device/impl/mbarrier.ipp"
