@@ -21,7 +21,8 @@ namespace {
 
 constexpr int row_bytes = 128;  // of a tile: four steps of k
 
-// d = a b of 64 x 128 bytes of a and of b, which come by TMA in boxes as wide as the swizzle's span.
+// d = a b of 64 x 128 bytes of a and of b, which come by TMA in boxes as wide as the swizzle's
+// span.
 template <class Input, Swizzle swizzle>
 __global__ void multiplies(const __grid_constant__ CUtensorMap a,
                            const __grid_constant__ CUtensorMap b, WgmmaSum<Input>* out) {

@@ -16,9 +16,9 @@
 //
 // Barrier. cluster_arrive() releases and goes on, cluster_wait() waits for the arrivals of all
 // threads and acquires; cluster_sync() is both. Between two blocks an mbarrier is often enough:
-// mbarrier_arrive_at(&empty, rank) arrives at the mbarrier that the other block has there. Who waits
-// for such an arrival and then reads what that thread wrote uses mbarrier_try_wait_parity_cluster(),
-// which acquires from the whole cluster.
+// mbarrier_arrive_at(&empty, rank) arrives at the mbarrier that the other block has there. Who
+// waits for such an arrival and then reads what that thread wrote uses
+// mbarrier_try_wait_parity_cluster(), which acquires from the whole cluster.
 //
 // One TMA copy can bring the same tile to several blocks: cp_async_bulk_tensor_multicast().
 //

@@ -17,7 +17,7 @@
 // stream>>> as a function: grid and block are a number, {x, y} or {x, y, z}. Dynamic shared memory
 // is dynamic_shared<T>(). launch_cooperative(...) is for kernels whose blocks wait for each other
 // (cooperative_groups.hpp): all of them are there at once, or the launch is refused.
-// launch_cluster(kernel, grid, cluster, block, ...) runs its blocks in clusters (block_cluster.hpp).
+// launch_cluster(kernel, grid, cluster, block, ...) runs its blocks in clusters: block_cluster.hpp.
 // Contract: on the CPU a launch without a stream (nullptr) returns when the kernel has ended, and
 // throws KernelError where a GPU would do something undefined; one on a stream waits in it, and
 // throws from the call that waits for it (streams.hpp). On a GPU both return at once, and throw if

@@ -1,6 +1,6 @@
 // wgmma: Hopper's tensor-core instruction. A warp group, four warps, multiplies 64 x k by k x n
-// numbers into 64 x n sums of 32 bits, and goes on meanwhile. B comes straight from shared memory, A
-// from there or from registers. A row of k has 32 bytes in every type:
+// numbers into 64 x n sums of 32 bits, and goes on meanwhile. B comes straight from shared memory,
+// A from there or from registers. A row of k has 32 bytes in every type:
 //
 //     bfloat16, float16             k 16   sums in f32
 //     float (tf32: 19 of its bits)  k 8    sums in f32
@@ -24,8 +24,8 @@
 //     Major::k    rows of an atom are rows of A (or columns of B), k runs along them
 //                 stride: to the next 8 rows; leading: to the next 16 bytes of k, without a
 //                 swizzle only
-//     Major::mn   rows of an atom are numbers k; along them run rows of A (or columns of B); numbers
-//                 of 16 bits only
+//     Major::mn   rows of an atom are numbers k; along them run rows of A (or columns of B); for
+//                 numbers of 16 bits only
 //                 stride: to the next 8 of k; leading: to the next span of rows. Without a swizzle
 //                 stride and leading change their parts
 //
@@ -38,8 +38,9 @@
 // Contract: all 128 threads of four neighbouring warps execute the same; n is 8, 16, 32, 64, 96,
 // 128, 192 or 256; A and B have one type; tiles begin at multiples of 16 bytes, patterns of a
 // swizzle at multiples of 1024. Compute capability 9.0 alone (sm_90a); elsewhere these functions
-// trap. Cost: 2 * 64 n k FLOPs. References: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions": "Register
-// Fragments", "Shared Memory Matrix Layout", "Matrix Descriptor Format", "wgmma.fence".
+// trap. Cost: 2 * 64 n k FLOPs. References: PTX ISA, "Asynchronous Warpgroup Level Matrix
+// Instructions": "Register Fragments", "Shared Memory Matrix Layout", "Matrix Descriptor Format",
+// "wgmma.fence".
 #pragma once
 
 #include <cstdint>

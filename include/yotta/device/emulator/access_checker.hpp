@@ -557,7 +557,8 @@ class AccessChecker {
     count_bulk(pieces, Access::write, copier == Copier::bulk_load, at);
   }
   // ---- wgmmas (wgmma.hpp) of the lane that runs, for its warp ----
-  // One begins to read its tiles, numbers of so many bytes, by a descriptor that names this swizzle.
+  // One begins to read its tiles, numbers of so many bytes, by a descriptor that names this
+  // swizzle.
   void wgmma_reads(const std::vector<const std::byte*>& places, int bytes, int swizzle,
                    Where where) {
     const uint32_t at = site(where);
@@ -638,8 +639,8 @@ class AccessChecker {
  private:
   // Among the addresses of mbarriers, for which it is too small.
   static uintptr_t key_of_group(int group) { return static_cast<uintptr_t>(group) + 1; }
-  // visit(place, bytes) for each number of a wgmma's tile; four of one byte, which lie in a word, at
-  // once.
+  // visit(place, bytes) for each number of a wgmma's tile; four of one byte, which lie in a word,
+  // at once.
   template <class Visit>
   static void each_number(const std::vector<const std::byte*>& places, int bytes, Visit visit) {
     const size_t step = bytes == 1 ? 4 : 1;

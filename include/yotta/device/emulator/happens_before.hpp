@@ -19,8 +19,8 @@
 // between blocks, is in releases.hpp. In a cooperative launch this_grid().sync() orders what comes
 // before it and what comes after it.
 //
-// Blocks of a cluster may touch each other's shared memory. Their barrier orders what was before its
-// arrivals and what follows its waits, as an mbarrier does at which threads of several blocks
+// Blocks of a cluster may touch each other's shared memory. Their barrier orders what was before
+// its arrivals and what follows its waits, as an mbarrier does at which threads of several blocks
 // arrive. So does a block's end: what others do in its shared memory must be ordered before it.
 //
 // An mbarrier orders what was before its arrivals and what follows in a thread that has seen the

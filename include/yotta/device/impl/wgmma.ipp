@@ -35,8 +35,8 @@ inline Descriptor decoded(uint64_t bits, Major major) {
   return {field(0), {major, field(16), field(32), by_code[bits >> 62]}};
 }
 
-// Where `rows` rows of k lie, from row `first` on: (rows, k), numbers of so many bytes. Swizzles are
-// of addresses.
+// Where `rows` rows of k lie, from row `first` on: (rows, k), numbers of so many bytes. Swizzles
+// are of addresses.
 inline std::vector<const std::byte*> places(const Descriptor& at, int first, int rows, int bytes,
                                             Where where) {
   std::vector<const std::byte*> all;
