@@ -14,7 +14,7 @@
 namespace yotta::hopper_page {
 
 inline void rungs(Lesson& lesson) {
-  constexpr int m = 128, n = 256, k = 128;
+  constexpr int m = 256, n = 256, k = 128;
   lesson.section(fmt::format(
       "Hopper's rungs on {} x {} x {}: what is asked of an SM for 4096 FLOPs", m, n, k));
   lesson.say("{:<12} {:>6} {:>7} {:>8} {:>11} {:>9} {:>10}", "", "wgmma", "copies", "sectors",

@@ -50,7 +50,8 @@ std::vector<HopperCounts> count_hopper_rungs(int m, int n, int k) {
     const auto wavefronts =
         static_cast<double>(profile.shared_reads().wavefronts + profile.shared_writes().wavefronts);
     all.push_back({rung.name, profile.instructions("wgmma()") / 4,
-                   profile.instructions("cp_async_bulk_tensor()"),
+                   profile.instructions("cp_async_bulk_tensor()") +
+                       profile.instructions("cp_async_bulk_tensor_multicast()"),
                    static_cast<double>(profile.global_reads().sectors) / fours, wavefronts / fours,
                    wavefronts / fours - rung.wavefronts, rung.attainable()});
   }

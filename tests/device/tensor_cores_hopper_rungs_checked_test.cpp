@@ -37,11 +37,11 @@ TEST_CASE("persistent blocks pass all checks when each makes several tiles") {
 }
 
 TEST_CASE("counted: wgmmas, copies, sectors and wavefronts are those of the table") {
-  using T = HopperTiles<64, 2, 2>;
-  const int m = 128, n = 128, k = 192, steps = k / 64;
-  // Tiles of C, steps, a box of A and one of B; the consumers' tiles are twice as high; and slices
-  // of C: tiles, groups, slices.
-  const int copies[] = {0, 2 * 2 * steps * 2, 2 * steps * 2, 2 * steps * 2 + 2 * 2 * 2};
+  using T = HopperTiles<128, 2, 2>;
+  const int m = 256, n = 128, k = 128, steps = k / 64;
+  // Tiles of C, steps, a box of A and two of B; the consumers' tiles are twice as high; and slices
+  // of C: tiles, groups, slices. Of the last, a box of B for two blocks is another instruction.
+  const int copies[] = {0, 4 * steps * 3, 2 * steps * 3, 2 * steps * 3 + 2 * 2 * 4, 2 * steps};
   const double fours = 2.0 * m * n * k / 4096;  // of FLOPs
   const Bf16Problem problem(m, n, k);
   for (size_t i = 0; i < std::size(copies); ++i) {
@@ -53,6 +53,7 @@ TEST_CASE("counted: wgmmas, copies, sectors and wavefronts are those of the tabl
     CHECK(profile.flops() == int64_t{2} * m * n * k);
     CHECK(profile.instructions("wgmma()") == m / 16 * (n / T::BN) * (k / 16));
     CHECK(profile.instructions("cp_async_bulk_tensor()") == copies[i]);
+    CHECK(profile.instructions("cp_async_bulk_tensor_multicast()") == (i == 4 ? 2 * steps : 0));
     CHECK(static_cast<double>(profile.global_reads().sectors) == rung.sectors * fours);
     CHECK(static_cast<double>(profile.shared_reads().wavefronts +
                               profile.shared_writes().wavefronts) ==

@@ -23,4 +23,5 @@ TEST_CASE("what the table says of tiles: only 128 x 256 leaves shared memory tim
   CHECK(hopper_costs<HopperTiles<256, 4, 2>>[2].wavefronts == 1.0);
   CHECK(hopper_costs<HopperTiles<256, 4, 2>>[2].attainable() == 1.0);
   CHECK(hopper_costs<HopperTiles<256, 4, 2>>[2].sectors == 1.5);
+  CHECK(hopper_costs<HopperTiles<256, 4, 2>>[4].sectors == 1.0);
 }

@@ -9,6 +9,7 @@
 //     TMA          128 multiply; one of them starts copies, too       64 x BN
 //     producer     one starts copies; 128 or 256 multiply             64 x consumers x BN
 //     persistent   the same, tile after tile; TMA stores              64 x consumers x BN
+//     multicast    as producer; a block loads half of B for two       64 x consumers x BN
 //
 // sectors, wavefronts, and the roof are those of tensor_cores_rungs.hpp. Two things are assumed
 // of wgmma: it reads its tiles in blocks of 8 rows of 16 bytes, and B once for all four warps. A
@@ -24,6 +25,7 @@
 // The emulator counts the same for the kernels as they run.
 #pragma once
 
+#include "yotta/device/tensor_cores_cluster.hpp"
 #include "yotta/device/tensor_cores_persistent.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
 #include "yotta/machine/multiprocessors.hpp"
@@ -44,10 +46,16 @@ constexpr double wgmma_wavefronts() {
   return 32.0 * (64 + BN) / (64 * BN);
 }
 
+// Half of B comes from the other block.
+template <class T>
+constexpr double multicast_sectors() {
+  return 128.0 * (T::BM + T::BN / 2) / (T::BM * T::BN);
+}
+
 // C's way through shared memory and on to memory is not in here: it depends on k
 // (store_wavefronts()).
 template <class T>
-inline constexpr std::array<TensorCoreCost, 4> hopper_costs = {{
+inline constexpr std::array<TensorCoreCost, 5> hopper_costs = {{
     {"wgmma", "four warps multiply 64 x BN straight from shared memory",
      tile_sectors<typename T::Narrow>(),
      wgmma_wavefronts<T::BN>() + write_wavefronts<typename T::Narrow>()},
@@ -60,6 +68,9 @@ inline constexpr std::array<TensorCoreCost, 4> hopper_costs = {{
     {"persistent", "blocks stay; a tile is stored while the next is multiplied",
      tile_sectors<typename T::Ring>(),
      wgmma_wavefronts<T::BN>() + write_wavefronts<typename T::Ring>()},
+    {"multicast", "two blocks of a cluster share what TMA brings of B",
+     multicast_sectors<typename T::Ring>(),
+     wgmma_wavefronts<T::BN>() + write_wavefronts<typename T::Ring>()},
 }};
 
 // One block for each SM of an H100 or H200.
@@ -71,11 +82,12 @@ void launch_persistent_blocks(const bfloat16* a, const bfloat16* b, float* c, in
 }
 
 template <class T>
-inline constexpr std::array<TensorCoreRung, 4> hopper_rungs = {{
+inline constexpr std::array<TensorCoreRung, 5> hopper_rungs = {{
     {hopper_costs<T>[0], launch_wgmma<T::BN>},
     {hopper_costs<T>[1], launch_tma<T::BN, T::stages>},
     {hopper_costs<T>[2], launch_producer<T::BN, T::stages, T::consumers>},
     {hopper_costs<T>[3], launch_persistent_blocks<T::BN, T::stages, T::consumers>},
+    {hopper_costs<T>[4], launch_multicast<T::BN, T::stages, T::consumers>},
 }};
 
 }  // namespace YOTTA_DEVICE_BUILD
