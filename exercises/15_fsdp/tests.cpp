@@ -550,11 +550,11 @@ TEST_CASE("15.5: two gathers and one reduction send 3N (p-1)/p elements") {
       backward_unit(*unit, parameters, world.rank(), 0);
       const int64_t N = padded(numbers, p);
       const int64_t sent = sent_by_now(world) / 8;
-      const double in_p = static_cast<double>(sent * p) / static_cast<double>((p - 1) * N);
+      const double moved = static_cast<double>(sent * p) / static_cast<double>((p - 1) * N);
       require(sent == 3 * N / p * (p - 1),
               fmt::format("{}N moved, not 3N (times (p-1)/p, on {} ranks): an all_gather moves N, "
                           "a reduce_scatter N, an all_reduce 2N",
-                          in_p, p));
+                          moved, p));
       return unit;
     });
   CHECK(true);

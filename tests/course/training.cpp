@@ -200,9 +200,9 @@ TEST_CASE("fsdp's units, resharding and gathered type: one rank's losses, and wh
   plan.layers_per_unit = 2;
   CHECK(sent(2e-5).messages_sent < usual.messages_sent);
   plan.layers_per_unit = 1, plan.bf16_gathered = true;
-  CHECK(sent(2e-3).bytes_sent < usual.bytes_sent);  // 2 of the 3 P travel in half
+  CHECK(sent(2e-3).bytes_sent < usual.bytes_sent);  // 2 of the 3 N travel in half
   plan.bf16_gathered = false, plan.no_reshard = true;
-  CHECK(3 * sent(2e-5).bytes_sent < 2.1 * static_cast<double>(usual.bytes_sent));  // 2 P, not 3
+  CHECK(3 * sent(2e-5).bytes_sent < 2.1 * static_cast<double>(usual.bytes_sent));  // 2 N, not 3
 }
 
 TEST_CASE("every schedule of a pipeline and every way to recompute: one rank's losses") {
@@ -616,9 +616,9 @@ TEST_CASE("the tour's chart: each technique has one rank's loss, and says what i
     CHECK(std::filesystem::exists(lesson));
     CHECK(contains(techniques_html(all, "book"), "href=\"book/lessons/" + each.lesson + ".html\""));
   }
-  CHECK(std::abs(fsdp.bytes_per_step / ddp.bytes_per_step - 1.5) <= 0.05);  // 3 P against 2 P
+  CHECK(std::abs(fsdp.bytes_per_step / ddp.bytes_per_step - 1.5) <= 0.05);  // 3 N against 2 N
   CHECK(fsdp.peak_bytes < 0.75 * ddp.peak_bytes);
-  const TechniqueFigures hsdp = of("HSDP");  // 3/2 P in the group, and P/2 between: 2 P against 3/2
+  const TechniqueFigures hsdp = of("HSDP");  // 3/2 N in the group, and N/2 between: 2 N against 3/2
   CHECK(std::abs(hsdp.bytes_per_step / ddp.bytes_per_step - 4.0 / 3) <= 0.05);
   CHECK((fsdp.peak_bytes < hsdp.peak_bytes && hsdp.peak_bytes < ddp.peak_bytes));
   const TechniqueFigures zero_1 = of("ZeRO-1"), zero_2 = of("ZeRO-2");

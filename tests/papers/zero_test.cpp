@@ -30,10 +30,10 @@ void check_row(int64_t ranks, int64_t parameters, double pos, double pos_g, doub
   CHECK(std::abs(gigabytes(3, ranks, parameters) - pos_g_p) <= printed_to);
 }
 
-// What a rank holds after a step of a linear net with P = 8 x 16^2 = 2048 parameters, which 1, 2, 4
+// What a rank holds after a step of a linear net with N = 8 x 16^2 = 2048 parameters, which 1, 2, 4
 // and 8 ranks divide.
 constexpr LinearNetConfig net = {8, 16};
-constexpr int64_t P = net.layers * net.width * net.width;
+constexpr int64_t N = net.layers * net.width * net.width;
 
 int64_t held() {
   const MemoryCount& memory = *context().ledger.memory();
@@ -91,40 +91,40 @@ TEST_CASE("table 1: GB per device by stage, model and degree of data parallelism
   check_row(64, 128 * billion, 536, 284, 32, 0);
 }
 
-TEST_CASE("stages 1 and 2 hold 4P + 12P/N and 2P + 14P/N bytes with bf16 weights and gradients") {
+TEST_CASE("stages 1 and 2 hold 4N + 12N/p and 2N + 14N/p bytes with bf16 weights and gradients") {
   for (const int ranks : {1, 2, 4, 8})
     for (const int stage : {1, 2})
       run_ranks(ranks, [&](Communicator& world) {
         const Counted counted = one_step(world, stage, DType::bf16);
-        CHECK(counted.held == (stage == 1 ? 4 * P + 12 * P / ranks : 2 * P + 14 * P / ranks));
-        CHECK(counted.held == zero_bytes_held(stage, ranks, P, zero_paper_bytes));
-        CHECK(counted.bytes_sent == 2 * zero_elements_sent(ranks, P));
+        CHECK(counted.held == (stage == 1 ? 4 * N + 12 * N / ranks : 2 * N + 14 * N / ranks));
+        CHECK(counted.held == zero_bytes_held(stage, ranks, N, zero_paper_bytes));
+        CHECK(counted.bytes_sent == 2 * zero_elements_sent(ranks, N));
       });
 }
 
-TEST_CASE("stage 3 holds 16P/N bytes: 4 + 4 + 8 in f32, as many as 2 + 2 + 12") {
+TEST_CASE("stage 3 holds 16N/p bytes: 4 + 4 + 8 in f32, as many as 2 + 2 + 12") {
   for (const int ranks : {1, 2, 4, 8})
     run_ranks(ranks, [&](Communicator& world) {
       const Counted counted = one_step(world, 3, DType::f32);
-      CHECK(counted.held == 16 * P / ranks);
-      CHECK(counted.held == zero_bytes_held(3, ranks, P, zero_paper_bytes));
-      CHECK(counted.bytes_sent == 4 * fsdp_elements_sent(ranks, P, 0));
+      CHECK(counted.held == 16 * N / ranks);
+      CHECK(counted.held == zero_bytes_held(3, ranks, N, zero_paper_bytes));
+      CHECK(counted.bytes_sent == 4 * fsdp_elements_sent(ranks, N, 0));
     });
 }
 
-TEST_CASE("the same stages in f32 throughout hold 8P + 8P/N and 4P + 12P/N") {
+TEST_CASE("the same stages in f32 throughout hold 8N + 8N/p and 4N + 12N/p") {
   for (const int ranks : {1, 2, 4, 8})
     for (const int stage : {1, 2})
       run_ranks(ranks, [&](Communicator& world) {
         const Counted counted = one_step(world, stage, DType::f32);
-        CHECK(counted.held == zero_bytes_held(stage, ranks, P, f32_bytes));
-        CHECK(counted.held == (stage == 1 ? 8 * P + 8 * P / ranks : 4 * P + 12 * P / ranks));
+        CHECK(counted.held == zero_bytes_held(stage, ranks, N, f32_bytes));
+        CHECK(counted.held == (stage == 1 ? 8 * N + 8 * N / ranks : 4 * N + 12 * N / ranks));
       });
 }
 
-TEST_CASE("section 7: stages 1 and 2 send 2P like DDP, stage 3 sends 3P, times (N-1)/N") {
-  for (const int64_t N : {1, 2, 4, 8}) {
-    CHECK(zero_elements_sent(N, P) == 2 * P * (N - 1) / N);
-    CHECK(fsdp_elements_sent(N, P, 0) == 3 * P * (N - 1) / N);
+TEST_CASE("section 7: stages 1 and 2 send 2N like DDP, stage 3 sends 3N, times (p-1)/p") {
+  for (const int64_t p : {1, 2, 4, 8}) {
+    CHECK(zero_elements_sent(p, N) == 2 * N * (p - 1) / p);
+    CHECK(fsdp_elements_sent(p, N, 0) == 3 * N * (p - 1) / p);
   }
 }

@@ -30,7 +30,7 @@ TEST_CASE(
     CHECK(ring_all_to_all_link_bytes(n, 2, 1) == doctest::Approx(1 / 8.0).epsilon(1e-12));
     CHECK(ring_all_to_all_link_bytes(n, 1, 1) / ring_gather_link_bytes(n, 1, 1) ==
           doctest::Approx(0.5).epsilon(1e-12));
-    // The gather's N / W leaves (n-1)/n out, so its quarter is that of the rounded time.
+    // The gather's N / W leaves (p-1)/p out, so its quarter is that of the rounded time.
     CHECK(ring_gather_link_bytes(n, 2, 1) == doctest::Approx(0.5 * (n - 1) / n).epsilon(1e-12));
   }
   for (const int n : {3, 5, 7})  // a little less than a quarter: (n^2 - 1) / n^2
