@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <csignal>
 #include <fstream>
@@ -16,6 +19,7 @@
 #include "course/options/options.hpp"
 #include "runner/grade.hpp"
 #include "support/from_ctest.hpp"
+#include "support/listening_sockets.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
@@ -254,29 +258,57 @@ TEST_CASE("--comm tcp says in one line what to take instead") {
 
 namespace {
 
-// A `train` on three processes that would go on for hours, and what becomes of it.
+// A `train` on processes that would go on for hours, and what becomes of it.
 class EndlessRun {
  public:
-  EndlessRun() : mark_((folder_ / "mark").string()), files_(folder_ / "tmp") {
+  explicit EndlessRun(int ranks = 3, const Words& more = {})
+      : mark_((folder_ / "mark").string()),
+        log_((folder_ / "printed.txt").string()),
+        files_(folder_ / "tmp") {
     std::filesystem::create_directory(files_);
-    Words words = {"env",
+    // Each step is printed, as at a terminal. Nobody ends what is left: the session is its own.
+    Words words = {"setsid",
+                   "--wait",
+                   "env",
                    "YOTTA_TEST_MARK=" + mark_,
                    "TMPDIR=" + files_.string(),
+                   "YOTTA_TERMINALS=2",
+                   "/bin/sh",
+                   "-c",
+                   "exec \"$@\" 2> " + log_,
+                   "sh",
                    train(),
                    "--comm",
                    "processes",
                    "--ranks",
-                   "3"};
-    words = words + tiny;
-    words[9] = "1000000";  // its --steps
+                   std::to_string(ranks)};
+    Words endless = tiny;
+    endless[1] = "1000000";  // its --steps
+    words = words + endless + more;
     run_ = std::async(std::launch::async,
                       [words] { return runner::run_limited(words, longest_wait); });
   }
+  ~EndlessRun() {
+    for (const killed_run::Marked& each : processes()) kill(each.process, SIGKILL);
+  }
+  EndlessRun(const EndlessRun&) = delete;
+  EndlessRun& operator=(const EndlessRun&) = delete;
   const std::string& mark() const { return mark_; }
+  std::string printed() const { return killed_run::text_of(log_); }
+  int64_t step() const { return killed_run::last_step(printed()); }
+  bool reaches(int64_t step) const {
+    return comes([&] { return this->step() >= step; });
+  }
+  // All that have this run's mark, whatever their program is called.
+  std::vector<killed_run::Marked> processes() const {
+    return killed_run::marked("YOTTA_TEST_MARK=" + mark_);
+  }
   // Waits for its end. It leaves no file, and no process.
   runner::Ending end() {
     runner::Ending ending = run_.get();
+    ending.output += printed();
     CHECK(std::filesystem::is_empty(files_));
+    CHECK(comes([&] { return processes().empty(); }));
     return ending;
   }
   bool is_running() const {
@@ -285,10 +317,23 @@ class EndlessRun {
 
  private:
   TemporaryFolder folder_;
-  std::string mark_;
+  std::string mark_, log_;
   std::filesystem::path files_;
   std::future<runner::Ending> run_;
 };
+
+// Of the starter and all ranks, which hold sockets to each other.
+void check_nothing_listens(const EndlessRun& run) {
+  const auto all = run.processes();
+  CHECK(all.size() >= 9);
+  for (const killed_run::Marked& each : all) {
+    CHECK(sockets_of(each.process).size() >= (each.place < 0 ? 8 : 7));
+    CHECK(listening_sockets_of(each.process).empty());
+  }
+}
+void kill_starter(const EndlessRun& run) {
+  for (const pid_t starter : processes_of_rank(-1, run.mark())) kill(starter, SIGKILL);
+}
 
 }  // namespace
 
@@ -347,12 +392,50 @@ TEST_CASE("--comm processes: no rank outlives its starter, whenever that is kill
     EndlessRun run;
     REQUIRE(await_rank(1, run.mark()) > 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(50 * each));
-    for (const pid_t starter : processes_of_rank(-1, run.mark())) kill(starter, SIGKILL);
+    kill_starter(run);
     const runner::Ending ending = run.end();
     CAPTURE(ending.output);
     CHECK_FALSE(ending.too_late);
-    for (int rank = 0; rank < 3; ++rank)
-      CHECK(comes([&] { return processes_of_rank(rank, run.mark()).empty(); }));
+  }
+}
+
+TEST_CASE(
+    "--comm processes --tolerate 2 --live: any of eight ranks is killed, training goes on, then "
+    "the starter: nobody is left, and no file; nothing listens at any time") {
+  for (int each = 0; each < (long_form() ? 50 : 3); ++each) {
+    EndlessRun run(8, {"--tolerate", "2", "--live"});
+    CAPTURE(each);
+    REQUIRE(run.reaches(3));
+    check_nothing_listens(run);
+    const int rank = each % 8;
+    const pid_t victim = process_of_rank(rank, run.mark());
+    REQUIRE(victim > 0);
+    kill(victim, SIGKILL);
+    const std::string words = fmt::format("rank {} was killed: Killed; another takes", rank);
+    REQUIRE(comes([&] { return contains(run.printed(), words); }));
+    REQUIRE(run.reaches(run.step() + 5));
+    check_nothing_listens(run);
+    CHECK(contains(run.printed(), " place 7 "));
+    kill_starter(run);
+    const runner::Ending ending = run.end();
+    CAPTURE(ending.output);
+    CHECK_FALSE(ending.too_late);
+    CHECK(count(ending.output, "was killed: ") == 1);
+  }
+}
+
+TEST_CASE("a socket that listens is seen, by port or by name") {
+  CHECK(listening_sockets_of(getpid()).empty());
+  for (const int family : {AF_INET, AF_INET6, AF_UNIX}) {
+    CAPTURE(family);
+    const int listens = socket(family, SOCK_STREAM, 0);
+    if (listens < 0 && family == AF_INET6) continue;            // switched off here
+    sa_family_t of_its_own = static_cast<sa_family_t>(family);  // a name that the kernel chooses
+    if (family == AF_UNIX)
+      REQUIRE(bind(listens, reinterpret_cast<sockaddr*>(&of_its_own), sizeof of_its_own) == 0);
+    REQUIRE(listen(listens, 1) == 0);
+    CHECK(listening_sockets_of(getpid()).size() == 1);
+    close(listens);
   }
 }
 

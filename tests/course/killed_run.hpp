@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -41,28 +40,31 @@ inline std::string text_of(const std::filesystem::path& file) {
 }
 // Of "training ... 15/150  loss 3.2 ...", the last that is there; 0: none.
 inline int64_t last_step(const std::string& printed) {
-  static const std::regex line(R"((\d+)/\d+  loss)");
-  int64_t step = 0;
-  for (std::sregex_iterator at(printed.begin(), printed.end(), line), end; at != end; ++at)
-    step = std::atol((*at)[1].str().c_str());
-  return step;
+  const size_t line = printed.rfind("  loss "), slash = printed.rfind('/', line);
+  if (line == printed.npos || slash == printed.npos) return 0;
+  const size_t before = printed.find_last_not_of("0123456789", slash - 1);
+  return std::atol(printed.c_str() + before + 1);
 }
-// The processes below this one that have this mark in their environment, by place. Those that end
-// meanwhile are left out.
-inline std::vector<std::pair<int, pid_t>> members(const std::string& mark) {
-  std::vector<std::pair<int, pid_t>> all;
+struct Marked {
+  pid_t process;
+  int place = -1;  // -1: none of the job's
+  bool is_member = false;
+};
+// The processes that have this mark in their environment. Those that end meanwhile are left out.
+inline std::vector<Marked> marked(const std::string& mark) {
+  std::vector<Marked> all;
   for (const auto& each : std::filesystem::directory_iterator("/proc")) {
     const std::string number = each.path().filename();
     if (number.find_first_not_of("0123456789") != number.npos) continue;
     std::ifstream environment(each.path() / "environ");
-    bool is_marked = false, is_member = false;
-    int place = -1;
+    bool is_marked = false;
+    Marked found = {std::atoi(number.c_str())};
     for (std::string variable; std::getline(environment, variable, '\0');) {
       is_marked = is_marked || variable == mark;
-      is_member = is_member || variable.starts_with("YOTTA_JOB_MEMBERS=");
-      if (variable.starts_with("RANK=")) place = std::atoi(variable.c_str() + 5);
+      found.is_member = found.is_member || variable.starts_with("YOTTA_JOB_MEMBERS=");
+      if (variable.starts_with("RANK=")) found.place = std::atoi(variable.c_str() + 5);
     }
-    if (is_marked && is_member) all.emplace_back(place, std::atoi(number.c_str()));
+    if (is_marked) all.push_back(found);
   }
   return all;
 }
@@ -89,10 +91,9 @@ inline KilledRun run_and_kill(const std::vector<std::string>& train,
     if (next == plan.size()) return "";
     const int64_t step = killed_run::last_step(killed_run::text_of(log));
     if (step < plan[next].step) return "";
-    const auto members = killed_run::members("TMPDIR=" + folder.string());
-    for (const auto& [place, process] : members)
+    for (const killed_run::Marked& each : killed_run::marked("TMPDIR=" + folder.string()))
       for (const int rank : plan[next].ranks)
-        if (place == rank) kill(process, SIGKILL);
+        if (each.is_member && each.place == rank) kill(each.process, SIGKILL);
     run.killed.push_back(step);
     return "";
   };
