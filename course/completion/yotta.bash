@@ -29,7 +29,7 @@ _yotta() {
     handout) words="--help --exercises --out --variant --native --json --no-check" ;;
     help) words="" ;;
     hint) words="--help $(_yotta_tasks "$root" "$word")" ;;
-    learn) words="--help --poll --watch $(_yotta_exercises "$root" learn)" ;;
+    learn) words="--help --poll --watch --variant $(_yotta_exercises "$root" learn)" ;;
     lesson) words="--help --json $(_yotta_lessons "$root" lesson)" ;;
     list) words="--help --json" ;;
     notebook) words="--help --execute --refresh --format $(_yotta_lessons "$root" notebook)" ;;

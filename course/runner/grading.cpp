@@ -74,7 +74,7 @@ std::string now() {
 void keep_grade(const Exercise& exercise, const Verdict& verdict) {
   if (!is_own(exercise, verdict.file)) return;
   OwnProgress progress(exercise);
-  progress.set("last compiled", {{"when", now()}, {"tasks", kept_tasks(verdict.grade)}});
+  progress.set(last_compiled(), {{"when", now()}, {"tasks", kept_tasks(verdict.grade)}});
   std::string open = no_open_task;
   for (const TaskResult& result : verdict.grade.tasks)
     if (!result.solved && open == no_open_task) open = result.task.id;
@@ -136,7 +136,12 @@ void grade_the_rest(const Exercise& exercise, const Grader& grader, const RunFol
 
 Verdict grade_file(const Exercise& exercise, const std::string& file) {
   const auto start = std::chrono::steady_clock::now();
-  const Grader grader = build_grader(exercise);
+  Verdict verdict = grade_file(exercise, file, build_grader(exercise));
+  verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return verdict;
+}
+
+Verdict grade_file(const Exercise& exercise, const std::string& file, const Grader& grader) {
   const RunFolder folder(fmt::format("{}/exercises/{}", YOTTA_BUILD_DIR, exercise.id));
   const Built built = build_solution(exercise, file, folder);
   Verdict verdict;
@@ -154,7 +159,6 @@ Verdict grade_file(const Exercise& exercise, const std::string& file) {
     grade_the_rest(exercise, grader, folder, verdict);
   }
   add_hints(exercise, verdict);
-  verdict.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return verdict;
 }
 

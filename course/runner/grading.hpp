@@ -9,11 +9,14 @@
 #include <string>
 
 #include "runner/exercise.hpp"
+#include "runner/solution.hpp"
 #include "runner/verdict.hpp"
 
 namespace runner {
 
 // Throws CouldNotGrade when the fault is not the file's.
 Verdict grade_file(const Exercise& exercise, const std::string& file);
+// The same, for several files of one exercise.
+Verdict grade_file(const Exercise& exercise, const std::string& file, const Grader& grader);
 
 }  // namespace runner

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "runner/submission.hpp"
 #include "runner/terminal.hpp"
 #include "runner/topics.hpp"
+#include "runner/variant.hpp"
 #include "runner/verdict.hpp"
 #include "runner/watch.hpp"
 
@@ -48,7 +50,7 @@ Lines shown_hints(const Exercise& exercise, const std::string& task) {
   return hints;
 }
 
-study::Exercise shown(const Exercise& exercise) {
+study::Exercise shown(const Exercise& exercise, const std::string& key) {
   const Progress progress = read_progress(exercise);
   const Grade grade = progress.grade(exercise).value_or(no_points(exercise));
   study::Exercise one{exercise.id,
@@ -59,7 +61,8 @@ study::Exercise shown(const Exercise& exercise) {
                       relative(exercise.work_copy()),
                       statement_of(exercise),
                       where_the_solution_is(exercise),
-                      exercise.outcomes};
+                      exercise.outcomes,
+                      sentences(exercise, told_by(exercise, key))};
   for (const TaskResult& result : grade.tasks)
     one.tasks.push_back({result.task.id, result.task.title, result.points, result.task.points,
                          result.solved, shown_hints(exercise, result.task.id),
@@ -68,12 +71,14 @@ study::Exercise shown(const Exercise& exercise) {
   return one;
 }
 
-State first_state(const std::string& name) {
+State first_state(const std::string& name, const std::string& key) {
   std::vector<study::Exercise> all;
-  for (const Exercise& exercise : all_exercises()) all.push_back(shown(exercise));
+  for (const Exercise& exercise : all_exercises()) all.push_back(shown(exercise, key));
   if (all.empty()) throw std::runtime_error("there is no exercise in this folder");
-  return study::begin_at(std::move(all),
-                         name.empty() ? current_exercise() : choose_exercise(name).exercise.id);
+  State state = study::begin_at(
+      std::move(all), name.empty() ? current_exercise() : choose_exercise(name).exercise.id);
+  state.key = printable(key);
+  return state;
 }
 
 std::string lesson_text(const std::string& exercise) {
@@ -239,7 +244,8 @@ int in_lines(const State& state, const LearnOptions& options) {
 }  // namespace
 
 int learn(const LearnOptions& options) {
-  State state = first_state(options.name);
+  setenv("YOTTA_VARIANT", options.variant.c_str(), 1);  // `check`, which it calls, has it too
+  State state = first_state(options.name, options.variant);
   build_first(state.exercise().id);
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   if (!terminal) return in_lines(state, options);

@@ -11,6 +11,7 @@ struct LearnOptions {
   std::string name;    // the exercise to begin with; empty: where the student was
   bool poll = false;   // look at the file twice a second instead of waiting for the system's events
   bool watch = false;  // without a terminal: go on after the first verdict
+  std::string variant = {};  // the key of other numbers and sentences; empty: none
 };
 
 // Without a terminal: prints the task and the verdict, and ends with the status of `check`; with

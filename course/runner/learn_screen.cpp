@@ -103,8 +103,9 @@ Lines task_lines(const State& state, int width, int most) {
 Lines head(const State& state, int width, int height) {
   const Exercise& one = state.exercise();
   Lines lines = {progress_line(state),
-                 fmt::format("{} {}  {} min, {}  {} of {} points", one.number(), one.title,
-                             one.minutes, one.difficulty, one.points(), one.of())};
+                 fmt::format("{} {}  {} min, {}  {} of {} points{}{}", one.number(), one.title,
+                             one.minutes, one.difficulty, one.points(), one.of(),
+                             state.key.empty() ? "" : "  variant ", state.key)};
   for (const std::string& line : task_lines(state, width, height - 14)) lines.push_back(line);
   lines.push_back(fmt::format("Edit {}", one.file));
   return lines;
@@ -149,6 +150,13 @@ std::string task_row(const State& state) {
   return "";
 }
 
+std::string variant_lines(const State& state) {
+  std::string text;
+  for (const std::string& sentence : state.exercise().variant)
+    text += "In this variant: " + sentence + "\n";
+  return text.empty() ? text : text + "\n";
+}
+
 // `help`: how to see the lesson and a hint.
 std::string statement_page(const State& state, const std::string& help) {
   const Task& task = state.open();
@@ -161,7 +169,7 @@ std::string statement_page(const State& state, const std::string& help) {
              "Write it between the marks \"exercise {0}\" and \"end of exercise {0}\", and "
              "save. {1}\n\n",
              task.id, help) +
-         state.exercise().statement;
+         variant_lines(state) + state.exercise().statement;
 }
 
 // Of an exercise that is complete: what was learnt, and where to go on.

@@ -32,6 +32,7 @@ struct Exercise {
   std::string statement;                   // its README's text
   std::string solution;                    // where one stands; empty: not here
   std::vector<std::string> outcomes = {};  // what is learnt
+  std::vector<std::string> variant = {};   // sentences that hold whatever the statement says
 
   int points() const;
   int of() const;
@@ -56,6 +57,7 @@ struct State {
   std::string verdict, log;
   std::string note;           // one line for what just happened
   std::string lesson, table;  // texts of the pages of these names
+  std::string key;            // of the variant; empty: none
 
   std::string search;  // of the list
   bool typing = false;

@@ -6,6 +6,9 @@
 //     work/13_ddp/                                  "last compiled": {"when": ..., "tasks": [...]},
 //                                                   "starter": ...}}}
 //
+// A variant has points of its own: what was earned by its key is kept under "last compiled by " and
+// the key's print. The key is the one of YOTTA_VARIANT, which use_variant() sets.
+//
 // Newer and older versions of the course share it: fields that this one does not know are kept, and
 // what is not as expected counts as not there. It is written to another name and renamed, under a
 // lock: who reads it finds it whole.
@@ -36,7 +39,8 @@ class Progress {
   // The task that --hint and `learn` are about: the first that is not solved. no_open_task: all
   // are.
   std::string open_task(const Exercise& exercise) const;
-  // The last version that compiled. None: there was none, or it had none of the tasks of today.
+  // The last version that compiled, by today's key. None: there was none, or it had none of the
+  // tasks of today.
   std::optional<Grade> grade(const Exercise& exercise) const;
   std::string graded_when() const;
 
@@ -70,6 +74,9 @@ class OwnProgress : private FileLock, public Progress {
 // The exercise that `learn` shows first: the one it showed last. Empty: none.
 std::string current_exercise();
 void set_current_exercise(const std::string& id);
+
+// Where what has compiled is kept: of this key, or of none.
+std::string last_compiled();
 
 // Two texts are equal if their prints are; kept instead of the starter's text.
 std::string print_of(const std::string& text);

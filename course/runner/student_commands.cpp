@@ -30,6 +30,12 @@ CLI::App* add_choice(CLI::App& app, const std::string& verb, const std::string& 
   return choice;
 }
 
+void add_key(CLI::App* verb, std::string& key) {
+  verb->add_option("--variant", key,
+                   "A key that changes numbers of the cases and sentences of the statement")
+      ->envname("YOTTA_VARIANT");
+}
+
 void add_check(CLI::App& app, CheckOptions& options, int& result) {
   CLI::App* check = app.add_subcommand("check", "Grade an exercise, or everything that was begun");
   check->add_option("name", options.name, "Its number or name; 10.3 is one of its tasks");
@@ -46,10 +52,7 @@ void add_check(CLI::App& app, CheckOptions& options, int& result) {
   check->add_flag("--asan", options.asan,
                   "Run your code under AddressSanitizer: it names the line that reads or writes "
                   "memory which is not yours");
-  check
-      ->add_option("--variant", options.variant,
-                   "A key that changes numbers of the cases and sentences of the statement")
-      ->envname("YOTTA_VARIANT");
+  add_key(check, options.variant);
   check->add_flag("--no-asan", options.no_asan,
                   "Leave AddressSanitizer out where an exercise asks for it after the verdict");
   check->add_flag("--hint", options.hint, "Show the next hint for the first open task");
@@ -94,6 +97,7 @@ void add_learn(CLI::App& app, LearnOptions& options, int& result) {
                   "Look at the file twice a second, where a folder tells nobody of its changes");
   learn->add_flag("--watch", options.watch,
                   "Without a terminal: go on after the first verdict, until you end it");
+  add_key(learn, options.variant);
   learn->callback([&] { result = runner::learn(options); });
 }
 

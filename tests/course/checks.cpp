@@ -92,6 +92,18 @@ std::string with_line(const std::string& part, const std::string& line) {
 
 }  // namespace
 
+TEST_CASE("a variant has points of its own: what one key has earned counts for no other") {
+  const Student student(quick_exercise());
+  write_text(student.file(), solution("only_x"));
+  CHECK(contains(student.check("--variant autumn").output, "91 of 100 points"));
+  write_text(student.file(), "this is no C++\n");
+  CHECK(contains(student.check("").output, "0 of 100 points"));
+  CHECK_FALSE(contains(student.check("--variant spring").output, "91 of 100"));
+  CHECK(contains(student.check("--variant autumn").output, "91 of 100 points"));
+  const Ending list = student.verb("list matmul");
+  CHECK_FALSE(contains(list.output, " 91 of"));
+}
+
 TEST_CASE("checks of one exercise at once keep their own verdicts") {
   const yotta_test::TemporaryFolder folder;
   const std::vector<std::string> texts = {solution("library"), solution("starter"),

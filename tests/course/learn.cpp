@@ -20,6 +20,7 @@
 #include "runner/learn_state.hpp"
 #include "runner/progress.hpp"
 #include "runner/terminal.hpp"
+#include "runner/variant.hpp"
 #include "runner/watch.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
@@ -161,6 +162,19 @@ TEST_CASE("a task's page says its minutes, how difficult it is and which tasks i
   CHECK(contains(page_text(state, 100), "nothing is written yet"));
   state.exercises[0].tasks[0].points = 5;
   CHECK_FALSE(contains(page_text(state, 100), "nothing is written yet"));
+}
+
+TEST_CASE("a variant: its key stands in the head, its sentences before the statement") {
+  State state = two_exercises();
+  CHECK_FALSE(contains(page_text(state, 100), "variant"));
+  state.key = "autumn", state.exercises[0].variant = {"Rank r sends to rank r - 1."};
+  const std::string page = page_text(state, 100);
+  CAPTURE(page);
+  CHECK(contains(page, "0 of 100 points  variant autumn\n"));
+  CHECK(contains(page, "\nIn this variant: Rank r sends to rank r - 1.\n\nRead this.\n"));
+  CHECK(contains(seen(state), "variant autumn"));
+  CHECK(contains(seen(state), "In this variant: Rank r"));
+  CHECK_FALSE(contains(seen(after(state, {"l", "down", "enter"})), "In this variant"));
 }
 
 TEST_CASE("it begins where the student was, or at the first exercise that is not complete") {
@@ -510,6 +524,26 @@ TEST_CASE("without a terminal there are plain lines, one verdict and its status"
   CHECK_MESSAGE(contains(ending.output, "That it fails at first is expected"), ending.output);
   CHECK_FALSE(contains(ending.output, "o shows the lesson"));  // a key
   CHECK_FALSE(contains(ending.output, "\033"));
+}
+
+TEST_CASE("a variant's key comes from --variant or the environment, and `check` grades by it") {
+  const auto ring = runner::read_exercise(YOTTA_SOURCE_DIR, "10_collectives");
+  const runner::Lines told = runner::sentences(ring, runner::told_by(ring, "autumn"));
+  REQUIRE(told.size() == 2);
+  const TemporaryFolder work;
+  for (const auto& [setting, option] :
+       {std::pair("YOTTA_VARIANT=autumn", ""), std::pair("YOTTA_VARIANT=x", "--variant autumn")}) {
+    const auto ending = runner::run_limited(
+        {"sh", "-c",
+         fmt::format("YOTTA_WORK='{}' {} '{}/course/runner' learn 10 {} </dev/null",
+                     work.path().string(), setting, YOTTA_BUILD_DIR, option)},
+        yotta_test::longest_wait);
+    CAPTURE(ending.output);
+    CHECK(contains(ending.output, "points  variant autumn\n"));
+    const std::string first = "In this variant: " + told[0].substr(0, 60);
+    CHECK(contains(ending.output, "\n" + first));    // on the task's page
+    CHECK(contains(ending.output, "\n  " + first));  // of the verdict
+  }
 }
 
 TEST_CASE("a work folder that cannot be written is named, with what to try") {
