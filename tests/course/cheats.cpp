@@ -13,9 +13,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 
 #include "course/cases/record.hpp"
 #include "runner/grade.hpp"
+#include "runner/grading.hpp"
 #include "runner/sandbox.hpp"
 #include "runner/vet.hpp"
 #include "support/from_ctest.hpp"
@@ -28,6 +30,7 @@ namespace fs = std::filesystem;
 using namespace runner;
 using yotta_test::contains;
 using yotta_test::from_ctest;
+using yotta_test::long_form;
 using yotta_test::TemporaryFolder;
 
 namespace {
@@ -49,10 +52,11 @@ std::string with_lines(const std::string& where, const std::string& lines) {
   return starter + lines;
 }
 
-// A file of cheats/: "// says: WORDS", which refuse its text, or "// earns nothing"; "// WHERE";
-// and the lines.
+// A file of cheats/: "// says: WORDS", which refuse its text, or "// earns nothing", which has
+// what it needs above it; "// WHERE"; and the lines.
 struct Cheat {
   std::string name, says, text;
+  bool is_compiled() const { return says.empty() || !at_once(vet_text(text, measure_of(ring()))); }
 };
 std::vector<Cheat> stored_cheats() {
   std::vector<Cheat> all;
@@ -64,8 +68,11 @@ std::vector<Cheat> stored_cheats() {
     for (size_t i = 2; i < lines.size(); ++i) code += lines[i] + "\n";
     const bool says = lines[0].starts_with("// says: ");
     REQUIRE((says || lines[0] == "// earns nothing"));
-    all.push_back({entry.path().stem(), says ? lines[0].substr(9) : "",
-                   with_lines(lines[1].substr(3), code)});
+    std::string text = with_lines(lines[1].substr(3), code);
+    if (!says)
+      text = replaced(text, "#pragma once\n",
+                      "#pragma once\n#include <array>\n#include \"yotta/comm/collectives.hpp\"\n");
+    all.push_back({entry.path().stem(), says ? lines[0].substr(9) : "", text});
   }
   return all;
 }
@@ -161,6 +168,27 @@ TEST_CASE("what stands in a cheating text is refused, with its line and why") {
   }
 }
 
+TEST_CASE("every stored cheat scores 0: without a compiler where its text says enough") {
+  const Exercise exercise = ring();
+  const Grader grader = build_grader(exercise);
+  const std::set<std::string> also = {"name_of_the_library", "twin_of_the_ring",
+                                      "declared_in_c"};  // that are compiled in the short form
+  const TemporaryFolder folder;
+  const std::string file = folder / "cheat.hpp";
+  int graded = 0;
+  for (const Cheat& cheat : stored_cheats()) {
+    CAPTURE(cheat.name);
+    if (cheat.is_compiled() && !also.contains(cheat.name) && !long_form()) continue;
+    write_text(file, cheat.text);
+    const Verdict verdict = grade_file(exercise, file, grader);
+    CHECK(verdict.grade.points == 0);
+    CHECK(verdict.grade.of == 100);
+    if (!cheat.is_compiled()) CHECK(contains(verdict.refused, cheat.says));
+    ++graded;
+  }
+  CHECK(graded >= 15 + 3);
+}
+
 TEST_CASE("a cheat whose text is not refused earns nothing all the same" *
           doctest::test_suite("long")) {
   const TemporaryFolder folder;
@@ -169,9 +197,7 @@ TEST_CASE("a cheat whose text is not refused earns nothing all the same" *
     if (!cheat.says.empty()) continue;
     CAPTURE(cheat.name);
     CHECK(vet_text(cheat.text, measure_of(ring())).empty());
-    const std::string more =
-        "#pragma once\n#include <array>\n#include \"yotta/comm/collectives.hpp\"\n";
-    write_text(file, replaced(cheat.text, "#pragma once\n", more));
+    write_text(file, cheat.text);
     const nlohmann::json verdict = check_ring(file);
     CHECK(verdict["points"] == 0);
   }
