@@ -20,6 +20,7 @@
 #include "runner/process.hpp"
 #include "runner/slides.hpp"
 #include "runner/topics.hpp"
+#include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "support/temporary_folder.hpp"
@@ -391,4 +392,37 @@ TEST_CASE("every prediction's figures stand in its lesson once, and its answer i
   }
   CHECK(questions >= 60);
   CHECK(asking >= 28);  // all of them, but for one that was just made
+}
+
+TEST_CASE(".ci/run: every tier in turn, or those that are named, which the code hosts run apart") {
+  const yotta_test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / ".ci");
+  std::filesystem::copy_file(root + "/.ci/run", folder / ".ci/run");
+  runner::write_text(folder / "yotta",
+                     "#!/bin/sh\necho \"ran $*\"\n[ \"$2\" != tsan ] || exit 1\n"
+                     "echo '2 passed, 0 failed, 1 skipped'\n");
+  std::filesystem::permissions(folder / "yotta", std::filesystem::perms::owner_all);
+  const auto says = [&](const std::string& words) {
+    const std::string run = folder / ".ci/run";
+    return runner::run_limited({"sh", "-c", fmt::format("bash '{}' {}", run, words)},
+                               yotta_test::longest_wait);
+  };
+  const auto ran = [&](const std::string& words) {
+    std::string all;
+    for (const std::string& line : runner::lines_of(says(words).output))
+      if (line.starts_with("ran ")) all += line.substr(4) + "; ";
+    return all;
+  };
+  CHECK(ran("") == "test; test asan; test tsan; ");
+  CHECK(ran("--long") ==
+        "test --long; test asan --long; test tsan --long; test book --long; test gcc; ");
+  CHECK(ran("asan") == "test asan; ");
+  CHECK(ran("--long release") == "test --long; ");
+  CHECK(says("asan").well());
+  CHECK(says("tsan").status == 1);
+  CHECK(says("asam").status == 2);
+  CHECK(yotta_test::contains(says("asan release").output, "4 passed, 0 failed, 2 skipped"));
+  for (const char* const file : {"/.github/workflows/ci.yml", "/.gitlab-ci.yml"})
+    for (const char* const tier : {"release", "asan", "tsan", "book", "gcc"})
+      CHECK(yotta_test::contains(runner::read_text(root + file), tier));
 }
