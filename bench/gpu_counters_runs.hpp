@@ -6,10 +6,10 @@
 
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/flash_attention_rungs.hpp"
-#include "yotta/device/flex_attention_kernel.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/streams.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
+#include "yotta/nn/cuda/block_mask_on_device.hpp"
 
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
@@ -75,10 +75,12 @@ void count_attention(Count count) {
                                        L.data(), D.data(), dq.data(), dk.data(), dv.data()},
         shape, SumOrder::fixed);
   });
-  const TileListOnDevice tiles({0, 2}, {0, 1}, {1, 1});
+  const BlockMaskOnDevice<Warps> causal(
+      create_block_mask(Causal{},
+                        {.queries = shape.Tq, .keys = shape.Tk, .BQ = Warps::BQ, .BK = Warps::BK}),
+      shape);
   count("08", "flex, a causal mask", [&] {
-    run_flash_attention<Warps>(x16, shape, tiles.asking(Causal{}, 1, 1, 1), ScoreAsIs{},
-                               KeyRows{shape});
+    run_flash_attention<Warps>(x16, shape, causal.by_row(Causal{}), ScoreAsIs{}, KeyRows{shape});
   });
 }
 

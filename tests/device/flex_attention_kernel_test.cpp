@@ -4,38 +4,34 @@
 #include <doctest/doctest.h>
 
 #include "device/flash_attention_cases.hpp"
+#include "yotta/nn/cuda/block_mask_on_device.hpp"
+#if !defined(__CUDACC__)
 #include "yotta/device/profile.hpp"
+#endif
 
 using namespace yotta;
 
 namespace {
 
-// The lists of a mask's tiles, by row or by column, and how many there are.
-struct Lists {
-  std::vector<int> first{0}, at;
-  std::vector<uint8_t> partial;
+// A mask or a score_mod as the host calls it, and as the kernels do: each reads its own memory.
+template <class Function>
+struct Sides {
+  Function host, device;
 };
-template <class Mask>
-Lists listed(const Mask& mask, const AttentionShape& s, int side_q, int side_kv, bool by_column) {
-  Lists lists;
-  const int rows = static_cast<int>(tiles_along(s.Tq, side_q)),
-            columns = static_cast<int>(tiles_along(s.Tk, side_kv));
-  for (int line = 0; line < s.B * (by_column ? columns : rows); ++line) {
-    const int b = line / (by_column ? columns : rows), own = line % (by_column ? columns : rows);
-    for (int other = 0; other < (by_column ? rows : columns); ++other) {
-      const int row = by_column ? other : own, column = by_column ? own : other;
-      int seen = 0, all = 0;
-      for (int q = row * side_q; q < std::min((row + 1) * side_q, s.Tq); ++q)
-        for (int kv = column * side_kv; kv < std::min((column + 1) * side_kv, s.Tk); ++kv, ++all)
-          seen += mask(b, 0, q, kv) ? 1 : 0;
-      if (seen == 0) continue;
-      lists.at.push_back(other);
-      lists.partial.push_back(seen < all);
-    }
-    lists.first.push_back(static_cast<int>(lists.at.size()));
-  }
-  return lists;
+template <class Function>
+Sides<Function> as_it_is(const Function& function) {
+  return {function, function};
 }
+// Numbers that a mask or a score_mod reads, in both memories.
+template <class Number>
+struct Copies {
+  std::vector<Number> host;
+  DeviceArray<Number> device{host};
+  template <class Make>
+  auto read_by(Make make) const {
+    return Sides<decltype(make(host.data()))>{make(host.data()), make(device.data())};
+  }
+};
 
 // Replaces the problem's results by those under a mask and a score_mod, in double: dS = P (dP - D)
 // times the derivative of score_mod.
@@ -44,7 +40,7 @@ void solve(AttentionProblem& x, const ScoreMod& mod, const Mask& mask) {
   const AttentionShape& s = x.shape;
   const double scale = 1 / std::sqrt(static_cast<double>(s.d));
   for (Doubles* each : {&x.o, &x.dq, &x.dk, &x.dv}) std::fill(each->begin(), each->end(), 0);
-  Doubles dq_sizes(x.dq.size()), dk_sizes(x.dk.size());
+  Doubles dq_sizes(x.dq.size()), dk_sizes(x.dk.size()), dv_sizes(x.dv.size());
   for (int64_t i = 0; i < s.query_rows(); ++i) {
     const int t = static_cast<int>(i % s.Tq), h = static_cast<int>(i / s.Tq % s.H),
               b = static_cast<int>(i / s.Tq / s.H);
@@ -78,14 +74,26 @@ void solve(AttentionProblem& x, const ScoreMod& mod, const Mask& mask) {
         dq_sizes[row + j] += std::abs(ds * x.k[key + j]);
         dk_sizes[key + j] += std::abs(ds * x.q[row + j]);
         x.dv[key + j] += p(kv) * x.dout[row + j];
+        dv_sizes[key + j] += std::abs(p(kv) * x.dout[row + j]);
       }
     }
   }
   x.dq_size = *std::max_element(dq_sizes.begin(), dq_sizes.end());
   x.dk_size = *std::max_element(dk_sizes.begin(), dk_sizes.end());
+  x.dv_size = *std::max_element(dv_sizes.begin(), dv_sizes.end());
 }
 
 constexpr AttentionShape shape = {.B = 2, .Tq = 70, .Tk = 70, .H = 2, .Hkv = 1, .d = 32};
+
+// The tiles of a kernel's own size. The mask may differ from sequence to sequence, not by heads.
+template <class T, class Mask>
+BlockMask<Mask> tiles_for(const Mask& mask, const AttentionShape& s) {
+  return create_block_mask(mask, {.B = s.B,
+                                  .queries = s.Tq,
+                                  .keys = s.Tk,
+                                  .BQ = queries_of_tile<T>(),
+                                  .BK = keys_of_tile<T>()});
+}
 
 // What the kernel is told: without a score_mod it has a path of its own.
 template <class ScoreMod>
@@ -96,87 +104,153 @@ auto for_kernel(const ScoreMod& mod) {
     return mod;
 }
 
-// Forward: the numbers, and one kernel's worth of instructions for each tile that is listed.
-template <class ScoreMod, class Mask>
-void check_forward(const ScoreMod& mod, const Mask& mask) {
-  using T = FlashWarps<32, 32, 16, 16>;
-  AttentionProblem problem(shape);
-  solve(problem, mod, mask);
-  const Lists rows = listed(mask, shape, T::BQ, T::BK, false);
-  const TileListOnDevice tiles(rows.first, rows.at, rows.partial);
-  const int lines = static_cast<int>(tiles_along(shape.Tq, T::BQ));
+// Calls run(), which launches a kernel. In the emulator it multiplies each tile that is listed
+// once, and nothing else.
+template <class T, class Run>
+void check_tiles([[maybe_unused]] int64_t tiles, Run run) {
+#if defined(__CUDACC__)
+  run();
+#else
   const Profile profile;
-  check_attention<bfloat16, float>(problem, 0x1p-9, [&](const auto& x) {
-    run_flash_attention<T>(x, shape, tiles.asking(mask, shape.B, 1, lines), for_kernel(mod),
-                           KeyRows{shape});
-  });
-  CHECK(profile.instructions("mma_m16n8k16_bf16()") ==
-        static_cast<int64_t>(rows.at.size()) * shape.H * mma_of_tile<T>());
+  run();
+  CHECK(profile.instructions("mma_m16n8k16_bf16()") == tiles * mma_of_tile<T>());
+#endif
 }
 
-template <class ScoreMod, class Mask>
-void check_gradients(const ScoreMod& mod, const Mask& mask) {
-  using T = FlashSquare<32, 32>;
-  AttentionProblem problem(shape);
-  solve(problem, mod, mask);
-  const Lists rows = listed(mask, shape, 32, 32, false),
-              columns = listed(mask, shape, 32, 32, true);
-  const TileListOnDevice by_row(rows.first, rows.at, rows.partial),
-      by_column(columns.first, columns.at, columns.partial);
-  check_backward(problem, [&](const auto& x) {
-    run_flash_backward<T>(x, shape, SumOrder::fixed, by_column.asking(mask, shape.B, 1, 3),
-                          by_row.asking(mask, shape.B, 1, 3), DualScore<ScoreMod>{mod});
+template <int d = 32, class ScoreMod, class Mask>
+void check_forward(const Sides<ScoreMod>& mod, const Sides<Mask>& mask) {
+  using T = FlashWarps<d, 32, 16, 16>;
+  AttentionShape s = shape;
+  s.d = d;
+  AttentionProblem problem(s);
+  solve(problem, mod.host, mask.host);
+  const auto tiles = tiles_for<T>(mask.host, s);
+  const BlockMaskOnDevice<T> there(tiles, s);
+  check_tiles<T>(count_tiles(tiles) * s.H, [&] {
+    check_attention<bfloat16, float>(problem, 0x1p-9, [&](const auto& x) {
+      run_flash_attention<T>(x, s, there.by_row(mask.device), for_kernel(mod.device), KeyRows{s});
+    });
   });
 }
+
+template <int d = 32, class ScoreMod, class Mask>
+void check_gradients(const Sides<ScoreMod>& mod, const Sides<Mask>& mask) {
+  using T = FlashSquare<d, 32>;
+  AttentionShape s = shape;
+  s.d = d;
+  AttentionProblem problem(s);
+  solve(problem, mod.host, mask.host);
+  const BlockMaskOnDevice<T> there(tiles_for<T>(mask.host, s), s);
+  check_backward(problem, [&](const auto& x) {
+    run_flash_backward<T>(x, s, SumOrder::fixed, there.by_column(mask.device),
+                          there.by_row(mask.device), DualScore<ScoreMod>{mod.device});
+  });
+}
+
+const auto no_mod = as_it_is(NoScoreMod{});
+const auto window = as_it_is(SlidingWindow{20});
+
+// Slopes of ALiBi for two heads, and a cap.
+Copies<float> bends() { return {{0.5f, 0.1f, 1.5f}}; }
+Alibi<float> alibi_of(const float* bends) { return {{bends}}; }
+
+// Documents of 30, 30 and 10 tokens, then of 30, 50 and so on: each sequence has its own.
+Copies<int> documents() {
+  std::vector<int> ids(140);
+  for (int i = 0; i < 140; ++i) ids[i] = i < 70 ? i / 30 : i / 50;
+  return {ids};
+}
+constexpr auto causal_documents = [](const int* document) {
+  return and_masks(Causal{}, SameDocument{document, 70});
+};
+
+// A score_mod without a name in the library; of head h.
+struct SquareByHead {
+  template <class Score>
+  YOTTA_HOST_DEVICE Score operator()(Score score, int, int h, int, int) const {
+    return score * score * Score(0.2 + h);
+  }
+};
+
+// Query q of sequence b is at length - 3 + q; keys are positions.
+struct LastThree {
+  const int* length;
+  YOTTA_HOST_DEVICE bool operator()(int b, int, int q, int kv) const {
+    return kv <= length[b] - 3 + q;
+  }
+};
 
 }  // namespace
 
 TEST_CASE("listed tiles: a window, documents of each sequence, a prefix; with a score_mod") {
-  const DeviceArray<float> slopes(std::vector<float>{0.5f, 0.1f}), cap(std::vector<float>{1.5f});
-  const Alibi<float> alibi{{slopes.data()}};
-  check_forward(NoScoreMod{}, SlidingWindow{20});
-  check_forward(alibi, SlidingWindow{20});
-  std::vector<int> ids(140);
-  for (int i = 0; i < 140; ++i) ids[i] = i < 70 ? i / 30 : i / 50;
-  const DeviceArray<int> document(ids);
-  const auto packed = and_masks(Causal{}, SameDocument{document.data(), 70});
-  check_forward(in_turn(alibi, SoftCap<float>{{cap.data(), 2}}), packed);
-  check_forward(NoScoreMod{}, PrefixLm{40});
+  const auto numbers = bends();
+  const auto alibi = numbers.read_by(alibi_of);
+  check_forward(no_mod, window);
+  check_forward(alibi, window);
+  const auto ids = documents();
+  const auto capped = numbers.read_by([](const float* x) {
+    return in_turn(alibi_of(x), SoftCap<float>{{x + 2, 2}});
+  });
+  check_forward(capped, ids.read_by(causal_documents));
+  check_forward(no_mod, as_it_is(PrefixLm{40}));
+}
+
+TEST_CASE("listed tiles: a tree, a neighbourhood, either of two masks; relative positions") {
+  std::vector<int> last(70);  // nodes in preorder: 0 has all, its children 10 each
+  for (int i = 0; i < 70; ++i) last[i] = i == 0 ? 69 : i % 10 == 1 ? std::min(i + 9, 69) : i;
+  const Copies<int> tree{last};
+  check_forward(no_mod, tree.read_by([](const int* x) { return TreePath{x}; }));
+  check_forward(no_mod, as_it_is(Neighbourhood{10, 2}));
+  check_forward(no_mod, as_it_is(or_masks(SlidingWindow{9}, Neighbourhood{7, 1})));
+  std::vector<float> table(2 * 9);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = 0.3f * static_cast<float>(i % 5) - 0.5f;
+  const Copies<float> by_distance{table};
+  check_forward(by_distance.read_by([](const float* x) {
+    return RelativePositions<float>{{x}, 4};
+  }),
+                window);
+}
+
+TEST_CASE("heads of 64 numbers, forward and backward") {
+  const auto ids = documents();
+  check_forward<64>(no_mod, ids.read_by(causal_documents));
+  check_gradients<64>(no_mod, ids.read_by(causal_documents));
 }
 
 TEST_CASE("backward: dq by row, dk and dv by column, the derivative by a Dual") {
-  const DeviceArray<float> cap(std::vector<float>{1.5f});
-  check_gradients(SoftCap<float>{{cap.data()}}, SlidingWindow{20});
-  check_gradients(
-      [](auto score, int, int h, int, int) { return score * score * decltype(score)(0.2 + h); },
-      and_masks(Causal{}, PrefixLm{10}));
+  const auto numbers = bends();
+  check_gradients(numbers.read_by([](const float* x) { return SoftCap<float>{{x + 2}}; }), window);
+  check_gradients(as_it_is(SquareByHead{}), as_it_is(and_masks(Causal{}, PrefixLm{10})));
+}
+
+TEST_CASE("backward: ALiBi on the documents of each sequence") {
+  const auto numbers = bends();
+  const auto ids = documents();
+  check_gradients(numbers.read_by(alibi_of), ids.read_by(causal_documents));
 }
 
 TEST_CASE("keys in pages that lie in any order") {
   using T = FlashWarps<32, 16, 16, 16>;
   constexpr AttentionShape decode = {.B = 2, .Tq = 3, .Tk = 32, .H = 2, .Hkv = 1, .d = 32};
   AttentionProblem problem(decode);
-  const std::vector<int> lengths = {29, 11}, table = {5, 0, 3, 7, /* b = 1 */ 2, 6, 0, 0};
-  const DeviceArray<int> length(lengths), pages(table);
-  // Query q of sequence b is at length - 3 + q; keys are positions.
-  const int* const length_of = length.data();
-  const auto mask = [length_of](int b, int, int q, int kv) { return kv <= length_of[b] - 3 + q; };
-  solve(problem, NoScoreMod{}, mask);
+  const Copies<int> lengths{{29, 11}}, table{{5, 0, 3, 7, /* b = 1 */ 2, 6, 0, 0}};
+  const auto mask = lengths.read_by([](const int* x) { return LastThree{x}; });
+  solve(problem, NoScoreMod{}, mask.host);
   Doubles k(8 * 8 * 32), v(k.size());  // 8 pages of 8 keys
   for (int b = 0; b < 2; ++b)
-    for (int kv = 0; kv < lengths[b]; ++kv)
+    for (int kv = 0; kv < lengths.host[b]; ++kv)
       for (int j = 0; j < 32; ++j) {
-        const int64_t to = (table[4 * b + kv / 8] * 8 + kv % 8) * 32 + j;
+        const int64_t to = (table.host[4 * b + kv / 8] * 8 + kv % 8) * 32 + j;
         k[to] = problem.k[decode.key_at(b, kv, 0) + j];
         v[to] = problem.v[decode.key_at(b, kv, 0) + j];
       }
   problem.k = k;
   problem.v = v;
-  const Lists rows = listed(mask, decode, T::BQ, T::BK, false);
-  CHECK(rows.at.size() == 2 + 1);  // 29 keys are two tiles of 16, 11 are one
-  const TileListOnDevice tiles(rows.first, rows.at, rows.partial);
+  const auto tiles = tiles_for<T>(mask.host, decode);
+  CHECK(count_tiles(tiles) == 2 + 1);  // 29 keys are two tiles of 16, 11 are one
+  const BlockMaskOnDevice<T> there(tiles, decode);
   check_attention<bfloat16, float>(problem, 0x1p-9, [&](const auto& x) {
-    run_flash_attention<T>(x, decode, tiles.asking(mask, 2, 1, 1), ScoreAsIs{},
-                           PagedRows{decode, pages.data(), length_of, 4, 8});
+    run_flash_attention<T>(x, decode, there.by_row(mask.device), ScoreAsIs{},
+                           PagedRows{decode, table.device.data(), lengths.device.data(), 4, 8});
   });
 }

@@ -24,10 +24,10 @@ set(nvcc_headers device/atomics device/block_cluster device/cooperative_groups d
     device/flash_attention_rungs device/fp8 device/graphs device/half device/kernel device/ldmatrix device/matmul_kernels
     device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mbarrier device/mma device/occupancy device/roofline_matmul
     device/streams device/tensor_cores_cuda_pipeline device/tensor_cores_rungs device/tensor_cores_hopper_rungs device/tensor_map device/vector_types device/warp_groups device/wgmma device/cuda/body_kernels device/cuda/cuda_accelerator
-    device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
+    device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/block_mask_on_device nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
 list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/\\1.hpp")
 set(nvcc_tests atomics block_cluster cooperative_groups counted cp_async cp_async_bulk cp_async_bulk_tensor cuda_pipeline device_memory emulator/cuda_builtins flash_attention_backward
-    flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp fp8 graphs half
+    flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp flex_attention_kernel fp8 graphs half
     kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mbarrier mma mma_fragments roofline_matmul streams
     tensor_cores tensor_cores_cluster tensor_cores_cuda_pipeline tensor_cores_hopper_rungs tensor_cores_pipeline tensor_cores_rungs tensor_cores_tile vector_types
     warp_groups wgmma wgmma_types)

@@ -57,7 +57,8 @@ struct ListedTiles {
   __device__ bool sees(int b, int h, int q, int kv) const { return mask_mod(b, h, q, kv); }
 };
 
-// A list of nn/block_mask.hpp in the device's memory.
+// A list of nn/block_mask.hpp in the device's memory. nn/cuda/block_mask_on_device.hpp makes both
+// from what create_block_mask returns.
 class TileListOnDevice {
  public:
   TileListOnDevice(const std::vector<int>& first, const std::vector<int>& tile_at,
