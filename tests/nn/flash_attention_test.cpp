@@ -2,8 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include "nn/attention_inputs.hpp"
 #include "nn/gradient_check.hpp"
+#include "yotta/core/cpu/block_cache.hpp"
 #include "yotta/nn/narrow.hpp"
 
 using namespace yotta;
@@ -363,3 +369,29 @@ TEST_CASE("flash attention never holds the scores") {
   const FlashAttention out = flash_attention(x.q, x.k, x.v);
   CHECK(self.ledger.memory()->peak() - before == out.o.nbytes() + out.log_sum_exp.nbytes());
 }
+
+#if defined(__GLIBC__)
+TEST_CASE("flash attention backward holds its results, and what grows as T does beside them") {
+  // What the call takes and, but for its results, gives to the caches of blocks, which keep it.
+  const auto bytes_taken = [](int64_t T) {
+    RankContext self;
+    self.threads = 1;
+    const ContextScope scope(self);
+    const Inputs x = inputs(1, T, 2, 1, 8, DType::f32);
+    const FlashAttention out = flash_attention(x.q, x.k, x.v);
+    for (BlockCache* each : {&BlockCache::instance(), &BlockCache::scratch()}) each->release();
+    self.ledger.reset();
+    const int64_t before = self.ledger.memory()->live();
+    const auto allocated = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+    const size_t start = allocated();
+    const AttentionGradients d = flash_attention_backward(x.dout, x.q, x.k, x.v, out);
+    CHECK(self.ledger.memory()->peak() - before == d.dq.nbytes() + d.dk.nbytes() + d.dv.nbytes());
+    return static_cast<int64_t>(allocated() - start);
+  };
+  const int64_t half = bytes_taken(512), whole = bytes_taken(1024);
+  CAPTURE(half);
+  CAPTURE(whole);
+  CHECK(whole <= 2 * half);
+  CHECK(whole < 1024 * 1024 * 4 / 2);  // half of the scores of one head
+}
+#endif
