@@ -20,6 +20,8 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -53,16 +55,32 @@ Array softmax(const Array& x) {
   const Array e = exp(x - row_max(x));
   return e / row_sum(e);
 }
+Array masked_softmax(const Array& x) {  // of scores: later keys are hidden
+  return softmax(choose(row_index(x) < column_index(x), -HUGE_VAL, x));
+}
 Array layernorm(const Array& x) {
   const double columns = static_cast<double>(x.size().columns);
   const Array centred = x - row_sum(x) / columns;
   return centred / sqrt(row_sum(centred * centred) / columns + 1e-5);
+}
+// Parameters, gradients, means and squares of any number of arrays, one kind after the other.
+std::vector<Array> adamw(const std::vector<Array>& in) {
+  std::vector<Array> out;
+  const size_t n = in.size() / 4;
+  for (size_t i = 0; i < n; ++i) {
+    const Array &w = in[i], &g = in[n + i];
+    const Array m = in[2 * n + i] * 0.9 + g * 0.1, v = in[3 * n + i] * 0.95 + g * g * 0.05;
+    out.insert(out.end(), {w * 0.9999 - m * 1e-3 / (sqrt(v) + 1e-8), m, v});
+  }
+  return out;
 }
 
 struct Chain {
   const char* name;
   std::vector<Array> (*function)(const std::vector<Array>&);
   int arguments;
+  std::vector<int> single = {};  // arguments that are one row: a bias, a gain
+  int parts = 1;                 // the others have rows / parts rows
 };
 const Chain chains[] = {
     {"x * 2 + 1, relu",
@@ -70,23 +88,29 @@ const Chain chains[] = {
      1},
     {"gelu(x + b) + residual",
      [](const std::vector<Array>& in) { return std::vector<Array>{gelu(in[0] + in[1]) + in[2]}; },
-     3},
+     3,
+     {1}},
     {"gelu(x + b), dropout, + residual",
      [](const std::vector<Array>& in) {
        return std::vector<Array>{dropout(gelu(in[0] + in[1])) + in[2]};
      },
-     3},
+     3,
+     {1}},
     {"softmax", [](const std::vector<Array>& in) { return std::vector<Array>{softmax(in[0])}; }, 1},
+    {"masked softmax",
+     [](const std::vector<Array>& in) { return std::vector<Array>{masked_softmax(in[0])}; }, 1},
     {"layernorm", [](const std::vector<Array>& in) { return std::vector<Array>{layernorm(in[0])}; },
      1},
-    {"AdamW",
+    {"layernorm, gain and bias",
      [](const std::vector<Array>& in) {
-       const Array m = in[2] * 0.9 + in[1] * 0.1, v = in[3] * 0.95 + in[1] * in[1] * 0.05;
-       return std::vector<Array>{in[0] * 0.9999 - m * 1e-3 / (sqrt(v) + 1e-8), m, v};
+       return std::vector<Array>{layernorm(in[0]) * in[1] + in[2]};
      },
-     4}};
+     3,
+     {1, 2}},
+    {"AdamW", adamw, 4},
+    {"AdamW, 20 arrays", adamw, 80, {}, 20}};
 
-// The same six in PyTorch: prints "number eager compiled", seconds, a line for each.
+// The same chains in PyTorch: prints "number eager compiled", seconds, a line for each.
 constexpr const char* torch_program = R"(
 import sys, time, torch
 rows, columns, threads, budget = (int(a) for a in sys.argv[1:5])
@@ -95,15 +119,23 @@ def gelu(x): return x / (torch.exp(x * (x * x * 0.0713548162726 + 1.5957691216) 
 def softmax(x):
     e = torch.exp(x - x.amax(1, keepdim=True))
     return e / e.sum(1, keepdim=True)
+def masked(x):
+    later = torch.arange(x.shape[0])[:, None] < torch.arange(x.shape[1])
+    return softmax(torch.where(later, -torch.inf, x))
 def layernorm(x):
     c = x - x.sum(1, keepdim=True) / x.shape[1]
     return c / torch.sqrt((c * c).sum(1, keepdim=True) / x.shape[1] + 1e-5)
-def adamw(w, g, m, v):
-    m, v = m * 0.9 + g * 0.1, v * 0.95 + g * g * 0.05
-    return w * 0.9999 - m * 1e-3 / (torch.sqrt(v) + 1e-8), m, v
+def affine(x, gain, bias): return layernorm(x) * gain + bias
+def adamw(*a):
+    n, made = len(a) // 4, []
+    for w, g, m, v in zip(a[:n], a[n:2 * n], a[2 * n:3 * n], a[3 * n:]):
+        m, v = m * 0.9 + g * 0.1, v * 0.95 + g * g * 0.05
+        made += [w * 0.9999 - m * 1e-3 / (torch.sqrt(v) + 1e-8), m, v]
+    return tuple(made)
 def dropped(x, b, r): return torch.nn.functional.dropout(gelu(x + b), 0.25) + r
-chains = [(lambda x: torch.relu(x * 2 + 1), 1), (lambda x, b, r: gelu(x + b) + r, 3), (dropped, 3),
-          (softmax, 1), (layernorm, 1), (adamw, 4)]
+chains = [(lambda x: torch.relu(x * 2 + 1), 1, (), 1), (lambda x, b, r: gelu(x + b) + r, 3, (1,), 1),
+          (dropped, 3, (1,), 1), (softmax, 1, (), 1), (masked, 1, (), 1), (layernorm, 1, (), 1),
+          (affine, 3, (1, 2), 1), (adamw, 4, (), 1), (adamw, 80, (), 20)]
 def into(f):
     def g(results, *a):
         made = f(*a)
@@ -117,10 +149,9 @@ def shortest(f, *a):
         start = time.perf_counter(); f(*a); best = min(best, time.perf_counter() - start)
     return best
 with torch.no_grad():
-    for i, (f, n) in enumerate(chains):
-        a = [torch.rand(rows, columns) for _ in range(n)]
-        if n == 3: a[1] = torch.rand(columns)
-        results = [torch.zeros(rows, columns) for _ in range(3 if f is adamw else 1)]
+    for i, (f, n, single, parts) in enumerate(chains):
+        a = [torch.rand(1 if j in single else max(rows // parts, 1), columns) for j in range(n)]
+        results = [torch.zeros_like(a[0]) for _ in range(3 * n // 4 if f is adamw else 1)]
         print(i, shortest(f, *a), shortest(into(f), results, *a), flush=True)
 )";
 
@@ -163,11 +194,13 @@ double eager_bytes(const Graph& graph) {
   return bytes;
 }
 
-std::vector<Tensor> arguments(const Options& options, size_t chain) {
+std::vector<Tensor> arguments(const Options& options, const Chain& chain) {
   std::vector<Tensor> in;
-  for (int i = 0; i < chains[chain].arguments; ++i) {
-    const int64_t rows = i == 1 && chains[chain].arguments == 3 ? 1 : options.rows;
-    in.push_back(Tensor::full({rows, options.columns}, 0.25 * (i + 1)));
+  const int64_t part = std::max<int64_t>(options.rows / chain.parts, 1);
+  for (int i = 0; i < chain.arguments; ++i) {
+    const auto& single = chain.single;
+    const bool one_row = std::find(single.begin(), single.end(), i) != single.end();
+    in.push_back(Tensor::full({one_row ? 1 : part, options.columns}, 0.25 * (i + 1)));
   }
   return in;
 }
@@ -184,12 +217,12 @@ int run_on_gpu(const Options& options) {
       {"chain", "one by one, ms", "fused, ms", "times", "bytes", "times/bytes", "fused, GB/s"});
   Json report = {{"gpu", gpu_chip().name}, {"chains", Json::array()}};
   for (size_t c = 0; c < std::size(chains); ++c) {
-    const std::vector<Tensor> in = arguments(options, c);
+    const std::vector<Tensor> in = arguments(options, chains[c]);
     const Graph graph = merge_equal(capture_list(chains[c].function, in));
     std::vector<double> seconds, bytes;
-    for (const Owners& owner : {one_kernel_each(graph), fuse(graph)}) {
-      const std::vector<Kernel> all = kernels(graph, owner);
-      const GpuProgram program(graph, one_launch_each(all));
+    for (const bool fused : {false, true}) {
+      const auto all = kernels(graph, fused ? fuse(graph) : one_kernel_each(graph));
+      const GpuProgram program(graph, fused ? foreach (graph, all) : one_launch_each(all));
       const std::vector<Tensor> got = program(in), expected = run(graph, in);
       for (size_t i = 0; i < got.size(); ++i) {
         const Verdict verdict = compare(got[i], expected[i], 1e-5);
@@ -239,7 +272,7 @@ int main(int argc, char** argv) {
   bool has_torch = true;
   for (int round = 0; round < options.rounds; ++round) {
     for (size_t c = 0; c < count; ++c) {
-      const std::vector<Tensor> in = arguments(options, c);
+      const std::vector<Tensor> in = arguments(options, chains[c]);
       const FusedProgram program(capture_list(chains[c].function, in));
       std::vector<Array> arrays;
       for (const Tensor& each : in) arrays.push_back(Array(each));
@@ -263,7 +296,7 @@ int main(int argc, char** argv) {
                  {"torch", has_torch},
                  {"chains", Json::array()}};
   for (size_t c = 0; c < count; ++c) {
-    const Graph graph = capture_list(chains[c].function, arguments(options, c));
+    const Graph graph = capture_list(chains[c].function, arguments(options, chains[c]));
     const Graph once = merge_equal(graph);
     const double times = ours[c].eager / ours[c].fused;
     const double bytes = eager_bytes(graph) / bytes_moved(once, kernels(once, fuse(once)));
