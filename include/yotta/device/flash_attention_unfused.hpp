@@ -3,7 +3,7 @@
 //
 //     S = Q K' / sqrt(d)     attention_scores       writes S (T, T)        three kernels, and N^2
 //     P = softmax(S)         attention_softmax      reads S, writes P      numbers pass through
-//     O = P V                attention_values       reads P                memory five times
+//     O = P V                attention_values       reads P                memory seven times
 //
 //     attention_online       a warp takes one query and goes over the keys once. Of the softmax it
 //                            keeps the largest score m, the sum l of e^(s - m), and o, the sum of
