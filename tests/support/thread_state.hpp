@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace yotta_test {
 
@@ -29,6 +31,23 @@ inline bool falls_asleep(long thread, int seconds = 20) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
+}
+
+// Both ranks of a world of threads of this process call it. False: rank 0, which waits for rank 1,
+// does not sleep.
+template <class Communicator>
+bool sleeps_while_it_waits(Communicator& world) {
+  std::vector<int64_t> thread = {this_thread_number()};
+  bool slept = true;
+  if (world.rank() == 0) {
+    world.send(thread, 1);
+    world.recv(thread, 1);
+  } else {
+    world.recv(thread, 0);
+    slept = falls_asleep(thread[0]);
+    world.send(thread, 0);
+  }
+  return slept;
 }
 
 }  // namespace yotta_test

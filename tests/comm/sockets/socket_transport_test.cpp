@@ -9,6 +9,7 @@
 #include "comm/local_sockets.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
+#include "support/thread_state.hpp"
 
 using namespace yotta;
 using namespace yotta_test;
@@ -61,6 +62,12 @@ TEST_CASE("messages of all lengths, eager and by rendezvous, between all ranks a
           },
           options));
     }
+}
+
+TEST_CASE("a rank that waits for a message sleeps") {
+  check_well(on_sockets(2, [](Communicator& world) {
+    for (int i = 0; i < 3; ++i) CHECK(sleeps_while_it_waits(world));
+  }));
 }
 
 TEST_CASE(

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
+#include "support/thread_state.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;
@@ -50,6 +54,27 @@ TEST_CASE("meetings are counted, and who is missing is known") {
   CHECK(rendezvous.missing(1).empty());
   CHECK_FALSE(rendezvous.arrive(1));  // at the second barrier
   CHECK(rendezvous.missing(2) == std::vector<int>{4, 7});
+}
+
+TEST_CASE("who waits for readers of its buffers sleeps until the last has done") {
+  const std::vector<int> members = {0, 1, 2};
+  CollectiveRendezvous rendezvous(members, 0, sum);
+  rendezvous.start_reading();
+  rendezvous.start_reading();
+  std::atomic<long> thread = 0;
+  std::atomic<bool> done = false;
+  std::thread waiter([&] {
+    thread = yotta_test::this_thread_number();
+    rendezvous.wait_for_readers();
+    done = true;
+  });
+  while (thread == 0) std::this_thread::yield();
+  for (int readers = 2; readers > 0; --readers) {
+    CHECK(yotta_test::falls_asleep(thread));
+    CHECK_FALSE(done);
+    rendezvous.stop_reading();
+  }
+  waiter.join();
 }
 
 TEST_CASE("calls are compared in everything but where they stand") {

@@ -5,6 +5,7 @@
 
 #include "support/not_run.hpp"
 #include "support/rank_errors.hpp"
+#include "support/thread_state.hpp"
 #include "yotta/comm/run_ranks.hpp"
 
 using namespace yotta;
@@ -53,6 +54,28 @@ TEST_CASE("what is withdrawn is not delivered") {
   world.post(to);
   CHECK_FALSE(to.done);
   world.withdraw(to);
+}
+
+TEST_CASE("a rank that waits for a message sleeps") {
+  run_ranks(2, [](Communicator& world) {
+    for (int i = 0; i < 3; ++i) CHECK(yotta_test::sleeps_while_it_waits(world));
+  });
+}
+
+TEST_CASE("what is withdrawn while it is copied is whole when that returns, or untouched") {
+  std::vector<float> x(1 << 20, 1);
+  for (int i = 0; i < 40; ++i) {
+    ThreadWorld world(2);
+    std::vector<float> y(x.size());
+    Message from(send, 0, 1, x), to(recv, 1, 0, y);
+    world.post(to);
+    std::thread sends([&] { world.post(from); });
+    std::this_thread::sleep_for(std::chrono::microseconds(10 * i));
+    world.withdraw(to);
+    CHECK(y == (to.done ? x : std::vector<float>(x.size())));
+    sends.join();
+    if (!to.done) world.withdraw(from);
+  }
 }
 
 TEST_CASE("only the first failure counts") {

@@ -22,7 +22,6 @@
 #include <deque>
 #include <map>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -94,9 +93,11 @@ class CollectiveRendezvous {
   }
 
   void start_reading() { ++readers_; }
-  void stop_reading() { --readers_; }
+  void stop_reading() {
+    if (--readers_ == 0) readers_.notify_all();
+  }
   void wait_for_readers() const {
-    while (readers_ > 0) std::this_thread::yield();
+    for (int now = readers_; now > 0; now = readers_) readers_.wait(now);
   }
 
   // Called under the lock of the world, once per rank.

@@ -50,13 +50,15 @@ class ThreadWorld {
     lock.lock();
     wake(other->owner);  // it cannot look before the lock is released
     request.done = true;
-    other->done = true;  // from here on it may no longer exist
+    other->done = true;
+    if (withdrawing_ > 0) copied_.notify_all();  // `other` may no longer exist
   }
   void withdraw(Request& request) {
     std::unique_lock lock(mutex_);
     if (request.handle != in_transit) return matcher_.remove(request);
-    lock.unlock();  // another rank is copying: it will not take long
-    while (!request.done) std::this_thread::yield();
+    ++withdrawing_;
+    copied_.wait(lock, [&] { return request.done.load(); });  // another rank is copying
+    --withdrawing_;
   }
   // A message that nobody received, for the end of a run; empty if there is none.
   std::string find_unreceived() const {
@@ -228,6 +230,8 @@ class ThreadWorld {
   mutable std::mutex mutex_;
   RequestMatcher matcher_;
   std::vector<Rank> ranks_;
+  int withdrawing_ = 0;  // ranks that sleep on copied_ until a copy has ended
+  std::condition_variable copied_;
   ThreadGroups groups_;
   std::atomic<bool> failed_ = false;
   std::atomic<int> failed_rank_ = -1;

@@ -86,10 +86,14 @@ YOTTA_INLINE auto ThreadPool::join(int& index) -> Job* {
 }
 
 YOTTA_INLINE void ThreadPool::rest(uint64_t seen) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-  while (std::chrono::steady_clock::now() < until) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds longest(5), long_look(1);
+  const auto begin = Clock::now();
+  for (auto last = begin, now = begin; now - begin < longest; last = now) {
     if (posted_.load(std::memory_order_acquire) != seen) return;
     std::this_thread::yield();
+    now = Clock::now();
+    if (now - last > long_look) break;  // another program has had the core: it needs it
   }
   std::unique_lock lock(mutex_);
   ++sleeping_;
