@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "comm/collective_cases.hpp"
 #include "support/ranks_here.hpp"
 #include "yotta/comm/collectives_bruck.hpp"
@@ -12,6 +14,7 @@
 #include "yotta/comm/collectives_naive.hpp"
 #include "yotta/comm/collectives_pipelined.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
+#include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/comm/threads/native_collectives.hpp"
@@ -141,6 +144,52 @@ TEST_CASE("the ledger of all_reduce, by every algorithm") {
   check_ledger(Algorithm::recursive_doubling, all_reduce, all_reduce_recursive_doubling_sent);
   check_ledger(Algorithm::rabenseifner, all_reduce, all_reduce_rabenseifner_sent);
   check_ledger(Algorithm::native, all_reduce, sends(all_reduce_native_traffic));
+}
+
+namespace {
+
+// Numbers whose sum depends on the order in which they are added.
+std::vector<float> uneven(int rank) {
+  std::vector<float> x(1000);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = 1 / (1 + static_cast<float>(static_cast<int>(i) * 7 % 31 + rank * 13 % 29));
+  return x;
+}
+bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
+  return one.size() == other.size() &&
+         std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0;
+}
+using Summed = std::vector<std::vector<float>>;  // of each rank
+
+Summed on_thread_ranks(int p, void (*all_reduce)(Channel&, Data, ReduceOp)) {
+  Summed all;
+  for (int rank = 0; rank < p; ++rank) all.push_back(uneven(rank));
+  LocalRanks::run(p, [&](LocalRanks::Rank& rank) {
+    all_reduce(rank, all[static_cast<size_t>(rank.rank())], ReduceOp::sum);
+  });
+  return all;
+}
+void check_bits(Algorithm algorithm, int p, const Summed& expected) {
+  INFO(name(algorithm), ", ", p);
+  run_ranks(p, [&](Communicator& world) {
+    std::vector<float> x = uneven(world.rank());
+    world.all_reduce(x, ReduceOp::sum, {.algorithm = algorithm});
+    CHECK(same_bits(x, expected[static_cast<size_t>(world.rank())]));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("all_reduce by messages has the bits that threads have, on every transport") {
+  for (const int p : ranks_here({1, 2, 3, 4})) {
+    const Summed ring = on_thread_ranks(p, all_reduce_ring);
+    CHECK((p < 3) == same_bits(ring[0], on_thread_ranks(p, all_reduce_naive)[0]));
+    check_bits(Algorithm::ring, p, ring);
+    check_bits(Algorithm::naive, p, on_thread_ranks(p, all_reduce_naive));
+    check_bits(Algorithm::tree, p, on_thread_ranks(p, all_reduce_tree));
+    check_bits(Algorithm::rabenseifner, p, on_thread_ranks(p, all_reduce_rabenseifner));
+    check_bits(Algorithm::recursive_doubling, p, on_thread_ranks(p, all_reduce_recursive_doubling));
+  }
 }
 
 TEST_CASE("the ledger of all_reduce and its halves, by the algorithms that know nodes") {
