@@ -335,18 +335,26 @@ std::string bound_text(const Arguments& a, const Plan& plan) {
         "No run of this kind is among the measured ones: take {:.0f}% for an upper "
         "bound.\n",
         mfu);
-  return measured + (a.stack == "ideal" ? fmt::format("{:.0f}% is an upper bound.\n", mfu) : "");
+  if (a.stack == "ideal") return measured + fmt::format("{:.0f}% is an upper bound.\n", mfu);
+  if (!a.calibrate.empty()) return measured;
+  return measured + fmt::format(
+                        "Steps of software that no number was fitted to were {:.0f}% off "
+                        "on average: take {:.0f}% with that much doubt.\n",
+                        100 * others_error, mfu);
 }
 
 // Whose kernels the shares of the peak are from.
-void print_kernels(const Cluster& cluster) {
-  if (std::string_view(cluster.chip.name) == "h100") return;
+void print_kernels(const Arguments& a, const PlanRequest& request) {
+  if (!a.calibrate.empty()) return;
+  const std::string_view chip = request.cluster.chip.name;
+  const bool ideal = a.stack == "ideal";
+  if (ideal ? chip == "h100" : !kernels_of(chip).chip.empty()) return;
+  const Efficiency& e = request.efficiency;
   fmt::print(
       "No kernels were measured on {}: they are taken to reach the shares of the peak that an "
       "H100's do ({:.0f}% in matmuls, {:.0f}% in attention, {:.0f}% in its backward). "
       "--calibrate fits them.\n",
-      cluster.chip.name, 100 * h100_kernels.matmul, 100 * h100_kernels.attention,
-      100 * h100_kernels.attention_backward);
+      chip, 100 * e.matmul, 100 * e.attention, 100 * e.attention_backward);
 }
 
 // Of rows; "usual" was chosen with ours in sight.
@@ -404,8 +412,10 @@ int estimate_and_print(const Arguments& a) {
   Plan plan;
   plan.request = request;
   plan.best = {{layout, estimate}};
+  print_kernels(a, request);
   print_head(plan);
-  fmt::print("{}{}\n{}", best_text(plan), pieces_text(plan), memory_text(estimate.memory));
+  fmt::print("{}{}{}\n{}", best_text(plan), pieces_text(plan), bound_text(a, plan),
+             memory_text(estimate.memory));
   if (estimate.memory.bytes() > request.memory())
     fmt::print("It does not fit in {:.0f} GB.\n", request.memory() / 1e9);
   if (!a.json.empty()) write_json(a.json, plan, train_from(a));
@@ -451,7 +461,7 @@ int plan_and_print(const Arguments& a) {
   PlanRequest request = request_of(a);
   reach(a, request);
   if (!a.calibrate.empty()) calibrate_with(a, request);
-  if (a.calibrate.empty() && a.stack == "ideal") print_kernels(request.cluster);
+  print_kernels(a, request);
   const Plan plan = search(request, a.best);
   print_head(plan);
   if (!plan.best.empty())

@@ -21,4 +21,7 @@ std::vector<MeasuredRow> own_rows();
 // of about this size, of the same kind, on these chips; empty if there is none.
 std::string measured_kind_text(const PlanRequest& request);
 
+// By how much predictions are off, on average, on steps of software that no number was fitted to.
+inline constexpr double others_error = 0.12;
+
 }  // namespace yotta

@@ -452,11 +452,11 @@ void models(Lesson& lesson) {
                console::bytes(static_cast<double>(2 * m.k * m.C)));
   }
   const Cluster machine = cluster_named("h100x64");
+  lesson.say("{:<36}{:>6}{:>20}", "H100, ep 64: rows travel over", "GB/s", "hidden from F =");
   for (const auto& [name, other] : {std::pair{"NVLink", 1}, {"network card", 63}}) {
     const double bandwidth = 1 / machine.link(0, other).beta;
-    lesson.say(
-        "H100, ep 64, {}, {:.0f} GB/s: experts compute as long as rows travel from F = {:.0f} on",
-        name, 1e-9 * bandwidth, expert_hidden_width(machine.chip.bf16, bandwidth, 64, 2));
+    lesson.say("{:<36}{:>6.0f}{:>20.0f}", name, 1e-9 * bandwidth,
+               expert_hidden_width(machine.chip.bf16, bandwidth, 64, 2));
   }
 }
 

@@ -103,6 +103,7 @@ void ways_of_counting(Lesson& lesson) {
     lesson.say("{:<62}{:>6.1f}%", what, percent(share));
     lesson.number(fmt::format("ways.{}", what), share);
   };
+  lesson.say("{:<62}{:>7}", "what is counted", "MFU");
   say("what the model needs: 6 for each weight met, causal scores", need, h100.bf16, tokens);
   say("no scores: 6 for each weight met", need - scores, h100.bf16, tokens);
   say("no scores: 6 N, the token table too", with_all, h100.bf16, tokens);

@@ -42,6 +42,8 @@ TEST_CASE("machines by name") {
   CHECK(large.size() == 16384);
   CHECK(large.link(0, 7).beta == 1 / 450e9);
   CHECK(large.link(0, 8).beta == 1 / 50e9);
+  CHECK(cluster_named("a100x16").link(0, 7).beta == 1 / 300e9);
+  CHECK(cluster_named("a100x16").link(0, 8).beta == 1 / 25e9);  // its cards have half of that
   CHECK(cluster_named("v5px64").torus == std::vector<int>{4, 4, 4});
   CHECK(cluster_named("v5ex256").torus == std::vector<int>{16, 16});
   CHECK(cluster_named("v5ex12").torus == std::vector<int>{3, 4});

@@ -28,6 +28,18 @@ TEST_CASE("with the usual stack the mean error of 109 steps is 10% or less") {
   CHECK(found.back().mean <= 0.10);
 }
 
+TEST_CASE("with the usual stack no source is above 15% on average but ZeRO-3 of 2021") {
+  // It gathered each matrix by itself and waited for it: the usual stack gathers a block at once,
+  // while the block before computes. So its steps are predicted much too fast.
+  for (const SourceErrors& each : errors_by_source(row_errors(rows(), &stack_named("usual")))) {
+    CAPTURE(each.source);
+    const bool is_zero_3 = each.source.find("ZeRO-3 rows") != each.source.npos;
+    CHECK((each.mean <= 0.15) == !is_zero_3);
+  }
+  for (const RowError& each : row_errors(rows(), &stack_named("usual")))
+    if (each.row->source.find("ZeRO-3 rows") != std::string::npos) CHECK(each.seconds() < -0.3);
+}
+
 TEST_CASE("with the profile of each source it is 6%, and of no source above 15%") {
   const auto found = errors_by_source(row_errors(rows(), nullptr));
   for (const SourceErrors& each : found) {
@@ -41,6 +53,22 @@ TEST_CASE("a source that no number was fitted to is predicted within 12% on aver
   const auto found = errors_by_source(unseen_errors(rows()));
   CHECK(found.back().rows == 109);
   CHECK(found.back().mean <= 0.12);
+}
+
+TEST_CASE("SimuMax's rows without all that its publisher measured: within 50%, all too fast") {
+  // B200's kernels, NVLink's share and the seconds of a message are from tables of the same
+  // publisher. Left out: an H100's kernels, links at their full rate, the wire's latency.
+  std::vector<MeasuredRow> of_simumax = rows();
+  std::erase_if(of_simumax, [](const MeasuredRow& row) {
+    return row.source.find("SimuMax") == row.source.npos;
+  });
+  const double with_them = errors_by_source(unseen_errors(of_simumax)).back().mean;
+  for (MeasuredRow& row : of_simumax) row.request.cluster.chip.name = "unmeasured";
+  const auto errors = unseen_errors(of_simumax, {Cause::links, Cause::latency});
+  CHECK(errors.size() == 15);
+  for (const RowError& each : errors) CHECK(each.seconds() < 0);
+  CHECK(errors_by_source(errors).back().mean > 3 * with_them);
+  CHECK(errors_by_source(errors).back().mean < 0.5);
 }
 
 TEST_CASE("the numbers of all sources but one are those that the fit finds" *
@@ -116,4 +144,38 @@ TEST_CASE("without the causes the same steps are predicted much too fast") {
   double sum = 0;
   for (const RowError& each : errors) sum += each.seconds();
   CHECK(sum / static_cast<double>(errors.size()) < -0.3);
+}
+
+TEST_CASE("each cause that is left out changes seconds or bytes in one direction") {
+  struct Direction {
+    Cause cause;
+    int seconds, bytes;  // -1: fewer, +1: more, 0: as many
+    int rows;            // that change
+  };
+  const Direction directions[] = {
+      {Cause::size, -1, 0, 109},        {Cause::kernels, -1, 0, 109}, {Cause::memory, -1, 0, 109},
+      {Cause::passes, -1, 0, 109},      {Cause::links, -1, 0, 109},   {Cause::latency, -1, 0, 109},
+      {Cause::interference, -1, 0, 86}, {Cause::scores, -1, -1, 15},  {Cause::again, -1, 1, 3},
+      {Cause::units, 1, -1, 3},         {Cause::ahead, 0, -1, 35}};
+  CHECK(std::size(directions) == cause_names.size());
+  const auto sign = [](double from, double to) {
+    return to / from > 1 + 1e-9 ? 1 : to / from < 1 - 1e-9 ? -1 : 0;
+  };
+  const auto with = row_errors(rows(), &stack_named("usual"));
+  for (const Direction& each : directions) {
+    CAPTURE(std::string(name(each.cause)));
+    const auto without = row_errors(rows(), &stack_named("usual"), {each.cause});
+    int changed = 0;
+    for (size_t i = 0; i < with.size(); ++i) {
+      const StepEstimate &before = with[i].estimate, &after = without[i].estimate;
+      const int seconds = sign(before.seconds, after.seconds),
+                bytes = sign(before.memory.bytes(), after.memory.bytes());
+      if (seconds == 0 && bytes == 0) continue;
+      CAPTURE(with[i].row->id);
+      ++changed;
+      CHECK(seconds == each.seconds);
+      CHECK(bytes == each.bytes);
+    }
+    CHECK(changed == each.rows);
+  }
 }

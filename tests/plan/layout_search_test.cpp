@@ -100,6 +100,16 @@ TEST_CASE("70B on 128 GPUs: of the layouts that fit one in five is estimated in 
   CHECK(5 * plan.estimated < plan.fitting);
 }
 
+TEST_CASE("405B on 16,384 GPUs: how many layouts there are, fit, and are estimated in full" *
+          doctest::test_suite("long")) {
+  PlanRequest request = request_of(llama3_405b(), "h100x16384");
+  request.tokens = int64_t{16} << 20, request.sequence = 8192;
+  const Plan plan = make_plan(request, {.best = 10});
+  CHECK(plan.layouts == 206'069);
+  CHECK(plan.fitting == 76'686);
+  CHECK(20 * plan.estimated < plan.layouts);  // what keeps the search short
+}
+
 namespace {
 // The same layouts, in the same order.
 void check_same(const std::vector<PlannedLayout>& a, const std::vector<PlannedLayout>& b) {

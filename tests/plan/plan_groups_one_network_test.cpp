@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "yotta/comm/run_on.hpp"
+#include "yotta/parallel/expert_cost.hpp"
+#include "yotta/parallel/fsdp_cost.hpp"
 #include "yotta/parallel/gradient_groups.hpp"
 #include "yotta/parallel/hsdp_cost.hpp"
 #include "yotta/plan/plan_groups.hpp"
@@ -146,4 +148,62 @@ TEST_CASE("HSDP's closed form asks the same rule, inside its groups and between 
   CHECK(sixteen.inside.gather == collective_seconds(Operation::all_gather, in, 2 * 32e6));
   CHECK(sixteen.inside.reduce == collective_seconds(Operation::reduce_scatter, in, 4 * 32e6));
   CHECK(sixteen.all_reduce == collective_seconds(Operation::all_reduce, out, 4 * 32e6 / 16));
+}
+
+TEST_CASE("FSDP's closed form, with the rule's seconds, is its messages on the clock") {
+  for (const Asked& group : groups) {
+    if (group.axis != Axis::dp_shard) continue;
+    CAPTURE(std::string(group.cluster));
+    const Question gather{group, Operation::all_gather, some},
+        reduce{group, Operation::reduce_scatter, 2 * some};
+    // Two units without prefetch: gathered in forward and in backward, and reduced.
+    const std::vector<int> chips = chips_of(gather);
+    const Timed run = run_on(cluster_of(gather), static_cast<int>(chips.size()),
+                             [&](Communicator& world) {
+                               for (int i = 0; i < 2; ++i) run_collective(world, gather);
+                               for (int i = 0; i < 2; ++i)
+                                 run_collective(world, gather), run_collective(world, reduce);
+                             },
+                             {.trace = false, .chips = chips, .share = false});
+    const FsdpTimes times{.gather = by_planner(gather), .reduce = by_planner(reduce)};
+    CHECK(fsdp_seconds(2, times, false, false) ==
+          doctest::Approx(run.seconds()).epsilon(1e-9).scale(0));
+  }
+}
+
+TEST_CASE("experts: the width that hides their exchanges is by the rate of the rule's all_to_all") {
+  // 8 ranks of one node, and 4 that have one card each.
+  for (const Asked& group : {groups[0], groups[4]}) {
+    CAPTURE(std::string(group.cluster));
+    Question question{group, Operation::all_to_all, many};
+    Cluster cluster = cluster_of(question);
+    for (Level& level : cluster.levels) level.alpha = 0;
+    const GroupNetwork network = group_network(cluster, chips_of(question));
+    const double exchange = collective_seconds(Operation::all_to_all, network, many);
+    const double p = network.p,
+                 rows = static_cast<double>(many) / (2.0 * 1024);  // of 1024 numbers in bf16
+    const double width = expert_hidden_width(cluster.chip.bf16, 1 / network.link.beta, p, 2);
+    CHECK(6 * 1024 * width * rows / cluster.chip.bf16 ==
+          doctest::Approx(2 * exchange).epsilon(1e-9).scale(0));
+    CHECK(static_cast<double>(uniform_expert_bytes_sent(many / 2048, 1, 1024, network.p, 2)) *
+              network.link.beta ==
+          doctest::Approx(exchange).epsilon(1e-9).scale(0));
+  }
+}
+
+TEST_CASE("a group along an axis of a torus: one ring, for the clock and for the formula") {
+  const Cluster torus = cluster_named("v5px64");
+  const std::vector<int> chips = {0, 1, 2, 3};
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter}) {
+    CAPTURE(static_cast<int>(operation));
+    const Question question{groups[0], operation, many};
+    const Timed run =
+        run_on(torus, 4, [&](Communicator& world) { run_collective(world, question); },
+               {.trace = false, .chips = chips, .share = false});
+    const GroupNetwork network = group_network(torus, chips);
+    CHECK(choose_collective(operation, network, many).algorithm == Algorithm::ring);
+    CHECK(collective_seconds(operation, network, many) ==
+          doctest::Approx(run.seconds()).epsilon(1e-9).scale(0));
+  }
 }
