@@ -426,3 +426,34 @@ TEST_CASE(".ci/run: every tier in turn, or those that are named, which the code 
     for (const char* const tier : {"release", "asan", "tsan", "book", "gcc"})
       CHECK(yotta_test::contains(runner::read_text(root + file), tier));
 }
+
+TEST_CASE("where we differ: what the page works out by itself comes out") {
+  std::string page = runner::read_text(root + "/docs/where_we_differ.md");
+  std::replace(page.begin(), page.end(), '\n', ' ');
+  const auto bubble = [](double p, double m) { return 100 * (p - 1) / (m + p - 1); };
+  const std::vector<std::string> sentences = {
+      fmt::format("network busy {:.1f} times as long, and not {} times", 3 / 2.0, 3),
+      fmt::format("p = m = 4 it says {:.0f}%, and 3/7 = {:.0f}% is right ({:.0f}% busy",
+                  100 * 4.0 / (4 + 4), bubble(4, 4), 100 - bubble(4, 4)),
+      fmt::format("is {:.0f} times as fast as a card of 400 Gbit/s, and not {:.0f} times",
+                  450 / (400 / 8.0), 900 / (400 / 8.0)),
+      fmt::format("both directions: {:.0f} and {:.0f}", 400 / 4 / 2.0, 1200 / 6 / 2.0),
+      fmt::format("50% MFU is then {:.0f}% HFU", 50 * 4 / 3.0),
+      fmt::format("459e12 / 180e9 = {:.0f}", 459e12 / 180e9),
+      fmt::format("1979 TFLOP/s over 3.35 TB/s is {:.1f}", 1979 / 3.35),
+      fmt::format("it is 989.4, and the ridge {:.0f}", 989.4 / 3.35),
+      fmt::format("GPT-3 took {:.2f}e23 FLOPs", 6 * 1.75 * 4.99 / 10),
+      fmt::format("300e9 of them: {:.2f}e23", 6 * 1.75 * 3 / 10),
+      fmt::format("over 200 GB/s are {:.1f} s, and 4e6 tokens", 3 * 140 / 200.0),
+      fmt::format("with the same {:.1f} s", 6 * 70e9 * 4e6 / (4000 * 200e12)),
+      fmt::format("both are {:.1f} s there", 3 * 140 / 100.0),
+      fmt::format("both are {:.1f} s there", 6 * 70e9 * 8e6 / (4000 * 200e12)),
+      fmt::format("8e6 tokens in sequences of 8192 are {} whole", 8'000'000 / 8192),
+      fmt::format("bubble is {:.0f}, {:.0f}, {:.0f} and {:.0f}% for 2, 4, 8 and 16 stages",
+                  bubble(2, 2), bubble(4, 4), bubble(8, 8), bubble(16, 16)),
+      fmt::format("80 GB each make {:.2f} PB", 24576 * 80e9 / 1e15),
+      fmt::format("over 989.4 it is {:.1f}%", 100 * 400 / 989.4),
+      fmt::format("of 419 it is {:.1f}%", 100 * 148 / 419.0),
+      fmt::format("less than 1/{} of a weight", 2 << 8)};
+  for (const std::string& each : sentences) CHECK_MESSAGE(count(page, each) >= 1, each);
+}

@@ -55,7 +55,7 @@ TEST_CASE("a source that no number was fitted to is predicted within 12% on aver
   CHECK(found.back().mean <= 0.12);
 }
 
-TEST_CASE("SimuMax's rows without all that its publisher measured: within 50%, all too fast") {
+TEST_CASE("SimuMax's rows are three times as far off without what its publisher measured") {
   // B200's kernels, NVLink's share and the seconds of a message are from tables of the same
   // publisher. Left out: an H100's kernels, links at their full rate, the wire's latency.
   std::vector<MeasuredRow> of_simumax = rows();
@@ -66,7 +66,6 @@ TEST_CASE("SimuMax's rows without all that its publisher measured: within 50%, a
   for (MeasuredRow& row : of_simumax) row.request.cluster.chip.name = "unmeasured";
   const auto errors = unseen_errors(of_simumax, {Cause::links, Cause::latency});
   CHECK(errors.size() == 15);
-  for (const RowError& each : errors) CHECK(each.seconds() < 0);
   CHECK(errors_by_source(errors).back().mean > 3 * with_them);
   CHECK(errors_by_source(errors).back().mean < 0.5);
 }
