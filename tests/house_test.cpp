@@ -56,6 +56,32 @@ Complaints missing_mirrors(const fs::path& root) {
   return complaints;
 }
 
+// A test that says that it runs on a GPU is in nvcc_tests, the list that becomes gpu_tests.
+Complaints false_gpu_tests(const fs::path& root) {
+  Complaints complaints;
+  bool inside = false;
+  std::set<std::string> listed;
+  each_line(root / "tests/device/gpu.cmake", [&](int, const std::string& line) {
+    inside = inside || line.starts_with("set(nvcc_tests ");
+    static const std::regex word("[a-z0-9_/]+");
+    for (std::sregex_iterator at(line.begin(), line.end(), word), end; inside && at != end; ++at)
+      listed.insert(at->str());
+    if (line.ends_with(")")) inside = false;
+  });
+  for (const fs::path& test : files(root, "tests/device", {".cpp"})) {
+    std::string name = test.lexically_relative("tests/device");
+    if (!name.ends_with("_test.cpp")) continue;
+    name.resize(name.size() - std::string("_test.cpp").size());
+    each_line(root / test, [&](int line, const std::string& text) {
+      if (text.starts_with("//") && text.find("on a GPU it tests") != std::string::npos &&
+          listed.count(name) == 0)
+        complaints.push_back(fmt::format("{}:{}: {} is not in nvcc_tests of tests/device/gpu.cmake",
+                                         test.string(), line, name));
+    });
+  }
+  return complaints;
+}
+
 // The test of a header includes it before anything else: so the header compiles alone.
 Complaints late_includes(const fs::path& root) {
   Complaints complaints;
@@ -597,6 +623,19 @@ TEST_CASE("a test includes its own header first, so that each header is compiled
   house.write("tests/nn/linear_test.cpp",
               "#include <vector>\n\n#include \"yotta/nn/linear.hpp\"\n");
   CHECK(complains(late_includes(house.root()), "linear_test.cpp does not begin with #include"));
+}
+
+TEST_CASE("a test that says that it runs on a GPU is among those that do") {
+  check_none(false_gpu_tests(project));
+  Sketch house;
+  house.write("tests/device/gpu.cmake", "set(nvcc_tests a\n    room/b)\nset(others c)\n");
+  const std::string says = "// nvcc compiles this file too: on a GPU it tests the same kernels.\n";
+  house.write("tests/device/a_test.cpp", says);
+  house.write("tests/device/room/b_test.cpp", says);
+  house.write("tests/device/c_test.cpp");
+  CHECK(false_gpu_tests(house.root()).empty());
+  house.write("tests/device/c_test.cpp", says);
+  CHECK(complains(false_gpu_tests(house.root()), "c_test.cpp:1: c is not in nvcc_tests"));
 }
 
 TEST_CASE("a topic has one number and one name everywhere") {

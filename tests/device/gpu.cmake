@@ -29,8 +29,8 @@ list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/
 set(nvcc_tests atomics block_cluster cooperative_groups counted cp_async cp_async_bulk cp_async_bulk_tensor cuda_pipeline device_memory emulator/cuda_builtins flash_attention_backward
     flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp flex_attention_kernel fp8 graphs half
     kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mbarrier mma mma_fragments roofline_matmul streams
-    tensor_cores tensor_cores_cluster tensor_cores_cuda_pipeline tensor_cores_hopper_rungs tensor_cores_pipeline tensor_cores_rungs tensor_cores_tile vector_types
-    warp_groups wgmma wgmma_types)
+    tensor_cores tensor_cores_cluster tensor_cores_cuda_pipeline tensor_cores_hopper tensor_cores_hopper_rungs tensor_cores_persistent tensor_cores_pipeline
+    tensor_cores_rungs tensor_cores_tile tensor_cores_tma tensor_cores_wgmma vector_types warp_groups wgmma wgmma_types)
 list(TRANSFORM nvcc_tests REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/device/\\1_test.cpp")
 file(GLOB nvcc_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cu
      ${PROJECT_SOURCE_DIR}/tests/device/unchanged/programs/*.cu
