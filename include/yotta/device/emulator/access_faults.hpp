@@ -355,6 +355,39 @@ inline std::string explain_space(const Incident& at) {
                      at.region == nullptr ? "a local variable" : name_of(*at.region), kind, cure);
 }
 
+// What a copy or wgmma reads was overwritten meanwhile.
+inline std::string explain_changed(const Incident& at, Sites& sites) {
+  const char *reader = "a bulk copy reads", *end = "cp_async_bulk_wait_group_read";
+  if (at.copier == Copier::cp_async) {
+    reader = "cp.async copies";
+    end = "cp_async_wait";
+  } else if (at.copier == Copier::wgmma) {
+    reader = "this wgmma reads";
+    end = "wgmma_wait_group";
+  } else if (at.copier == Copier::bulk_load) {
+    end = "its mbarrier's phase has completed";
+  }
+  return fmt::format(
+      "{} {}, which line {} has overwritten while it may have been at work. Write there after {}",
+      reader, spot(*at.region, at.address, at.bytes), sites.line(at.other.site).text(), end);
+}
+
+inline std::string explain_proxy_fence(const Incident& at, Sites& sites) {
+  return fmt::format(
+      "{} reads {}, which line {} (thread {}) has written, and no fence_proxy_async() is between "
+      "the two, so it may see what was there before. Call it after the writes in each thread that "
+      "wrote, then let the threads meet",
+      at.copier == Copier::wgmma ? "wgmma" : "a bulk copy", spot(*at.region, at.address, at.bytes),
+      sites.line(at.other.site).text(), text(at.other_thread));
+}
+
+inline std::string explain_swizzle(const Incident& at, Sites& sites) {
+  return fmt::format(
+      "wgmma's descriptor names a swizzle of {} bytes, and the copy of line {} has written {} with "
+      "one of {}. Let the tensor map and wgmma_descriptor() name the same (16 bytes: none)",
+      at.swizzles[1], sites.line(at.other.site).text(), name_of(*at.region), at.swizzles[0]);
+}
+
 // A copy that has not come yet, or of which this thread does not know.
 inline std::string explain_in_flight(const Incident& at, Sites& sites) {
   const std::string copy = sites.line(at.other.site).text(),
@@ -457,35 +490,9 @@ inline std::string explain(const Incident& at, Sites& sites) {
       break;
     case Fault::race: what = explain_race(at, sites); break;
     case Fault::in_flight: what = explain_in_flight(at, sites); break;
-    case Fault::changed_in_flight:
-      what = fmt::format(
-          "{} {}, which line {} has overwritten while it may have been at work. Write there "
-          "after {}",
-          at.copier == Copier::cp_async ? "cp.async copies"
-          : at.copier == Copier::wgmma  ? "this wgmma reads"
-                                        : "a bulk copy reads",
-          spot(*at.region, at.address, at.bytes), sites.line(at.other.site).text(),
-          at.copier == Copier::cp_async    ? "cp_async_wait"
-          : at.copier == Copier::wgmma     ? "wgmma_wait_group"
-          : at.copier == Copier::bulk_load ? "its mbarrier's phase has completed"
-                                           : "cp_async_bulk_wait_group_read");
-      break;
-    case Fault::no_proxy_fence:
-      what = fmt::format(
-          "{} reads {}, which line {} ({}) has written, and no fence_proxy_async() is between the "
-          "two, so it may see what was there before. Call it after the writes in each thread that "
-          "wrote, then let the threads meet",
-          at.copier == Copier::wgmma ? "wgmma" : "a bulk copy",
-          spot(*at.region, at.address, at.bytes), sites.line(at.other.site).text(),
-          fmt::format("thread {}", text(at.other_thread)));
-      break;
-    case Fault::swizzle:
-      what = fmt::format(
-          "wgmma's descriptor names a swizzle of {} bytes, and the copy of line {} has written {} "
-          "with "
-          "one of {}. Let the tensor map and wgmma_descriptor() name the same (16 bytes: none)",
-          at.swizzles[1], sites.line(at.other.site).text(), name_of(*at.region), at.swizzles[0]);
-      break;
+    case Fault::changed_in_flight: what = explain_changed(at, sites); break;
+    case Fault::no_proxy_fence: what = explain_proxy_fence(at, sites); break;
+    case Fault::swizzle: what = explain_swizzle(at, sites); break;
     case Fault::sum_in_flight:
       what = fmt::format(
           "{} a sum of the wgmma of line {}, which may be at work on it. wgmma_commit_group() and "
