@@ -16,6 +16,9 @@ TEST_CASE("persistent blocks: one for all tiles, a few, and more than there are 
   check_hopper_sizes([](const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
     launch_persistent<128, 2, 2>(a, b, c, m, n, k, 2);
   });
+  check_hopper_sizes([](const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
+    launch_persistent<64, 1, 2>(a, b, c, m, n, k, 2);
+  });
 }
 
 TEST_CASE("a store that nothing hides takes 7% of the time on an H100, for k = 8192") {

@@ -1,4 +1,4 @@
-// Tensor cores, a rung of Hopper's beside the persistent one: two blocks share what TMA brings.
+// Tensor cores, Hopper's fifth rung, which grows from the third: two blocks share what TMA brings.
 //
 //                        block of rank 0                      block of rank 1
 //     rows of C          0 to BM - 1                          BM to 2 BM - 1

@@ -1,4 +1,4 @@
-// Tensor cores, Hopper's last rung: a block stays, makes tile after tile of C, and stores one
+// Tensor cores, Hopper's fourth rung: a block stays, makes tile after tile of C, and stores one
 // while the next is multiplied.
 //
 //     tensor_cores_hopper.hpp, a block a tile     ring fills | multiply ........ | store |
