@@ -96,6 +96,13 @@ __global__ void meets(int* out) {
   out[32 * blockIdx.x + threadIdx.x] = 1;
 }
 
+// One thread returns, as it may, and another one stays at a barrier of its block.
+__global__ void stays_behind() {
+  if (cluster_rank() == 1 && threadIdx.x == 7) return;
+  if (cluster_rank() == 1 && threadIdx.x == 9) __syncthreads();
+  cluster_sync();
+}
+
 // Block 0 hands numbers to block 1 through one place; mbarriers say that it is full and free.
 enum class Forgets { nothing, full, order, arrival, last_wait, initialised };
 __global__ void hands_over(Forgets forgets, int* out) {
@@ -194,7 +201,10 @@ TEST_CASE("clusters: threads that may return early do not hold up the others") {
   emulator_options().may_return_early = true;
   DeviceArray<int> out(4 * 32);
   launch_cluster(meets, 4, 2, 32, 0, nullptr, out.data());
+  const std::string error = error_of([] { launch_cluster(stays_behind, 2, 2, 32, 0, nullptr); });
   emulator_options() = {};
+  check_says(error, {"62 of 64 threads of the cluster have arrived",
+                     "block (1, 0, 0), thread (9, 0, 0) waits"});
   CHECK(out.to_host()[30] == 1);
   check_says(error_of([&] { launch_cluster(meets, 4, 2, 32, 0, nullptr, out.data()); }),
              {"63 of 64 threads of the cluster have arrived"});

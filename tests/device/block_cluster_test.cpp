@@ -144,14 +144,15 @@ TEST_CASE("clusters: arriving and waiting are two steps" * doctest::skip(!hopper
 #if !defined(__CUDACC__)
 namespace {
 
-enum class Wrong { rank, no_shared, twice, no_arrival, in_a_launch };
+enum class Wrong { rank, no_shared, own_rank, twice, no_arrival, in_a_launch };
 __global__ void misuses(Wrong wrong, int* out) {
   __shared__ int number;
   number = 1;
-  if (wrong == Wrong::rank) *out = *map_shared(&number, 2);         // line: rank
-  if (wrong == Wrong::no_shared) *out = *map_shared(out, 1);        // line: no shared
-  if (wrong == Wrong::in_a_launch) *out = *map_shared(&number, 1);  // line: launch
-  if (wrong == Wrong::no_arrival) cluster_wait();                   // line: wait
+  if (wrong == Wrong::rank) *out = *map_shared(&number, 2);               // line: rank
+  if (wrong == Wrong::no_shared) *out = *map_shared(out, 1);              // line: no shared
+  if (wrong == Wrong::own_rank) *out = *map_shared(out, cluster_rank());  // line: own rank
+  if (wrong == Wrong::in_a_launch) *out = *map_shared(&number, 1);        // line: launch
+  if (wrong == Wrong::no_arrival) cluster_wait();                         // line: wait
   cluster_arrive();
   if (wrong == Wrong::twice) cluster_arrive();  // line: twice
   cluster_wait();
@@ -171,6 +172,7 @@ TEST_CASE("clusters: misuse is named") {
   };
   check_says(run(Wrong::rank), {line_at("rank"), "rank 2: the cluster has 2 blocks"});
   check_says(run(Wrong::no_shared), {line_at("no shared"), "not in this block's shared memory"});
+  check_says(run(Wrong::own_rank), {line_at("own rank"), "not in this block's shared memory"});
   check_says(run(Wrong::twice), {line_at("twice"), "for the second time"});
   check_says(run(Wrong::no_arrival), {line_at("wait"), "without a cluster_arrive() before it"});
   check_says(run(Wrong::in_a_launch),
@@ -186,5 +188,15 @@ TEST_CASE("clusters: sizes that no GPU runs are refused") {
   CHECK(run({8, 1}, {8, 1}) == "no error");
   check_says(run({16, 1}, {16, 1}), {"a cluster of (16, 1, 1) has 16 blocks", "1 to 8"});
   check_says(run({8, 3}, {2, 2}), {"a grid of (8, 3, 1) blocks in clusters of (2, 2, 1)"});
+}
+
+TEST_CASE("clusters: blocks that do not fit on the chip together are refused") {
+  DeviceArray<uint32_t> ranks(2);
+  emulator_options().chip.count = 1;
+  const std::string error =
+      error_of([&] { launch_cluster(tells_ranks, 2, 2, 32, 200 * 1024, nullptr, ranks.data()); });
+  emulator_options() = {};
+  check_says(error, {"a cluster has 2 blocks, which must be there together", "1 blocks fit on",
+                     "Use smaller clusters, or less shared memory a block"});
 }
 #endif

@@ -122,12 +122,12 @@ __global__ void shares_tile(const __grid_constant__ CUtensorMap map, uint32_t bl
   cluster_sync();
 }
 
-// All blocks add the same tile of ones, twos, ... to a box.
+// All blocks add the same tile of zeros, ones and twos to a box, twice.
 template <class T>
 __global__ void adds_box(const __grid_constant__ CUtensorMap map, int column) {
   __shared__ __align__(1024) T tile[8 * 32];
   for (int i = static_cast<int>(threadIdx.x); i < 8 * 32; i += 32)
-    tile[i] = T(static_cast<float>(i % 5 + 1));
+    tile[i] = T(static_cast<float>(i % 3));
   fence_proxy_async();
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -137,6 +137,8 @@ __global__ void adds_box(const __grid_constant__ CUtensorMap map, int column) {
   }
 }
 
+// So many blocks that some add at the same time; bfloat16 has whole numbers up to 256.
+constexpr int adders = 60;
 template <class T>
 void check_sums(CUtensorMapDataType type) {
   CAPTURE(static_cast<int>(type));
@@ -145,12 +147,12 @@ void check_sums(CUtensorMapDataType type) {
   arguments.size = {40, 8};
   arguments.stride = {40 * sizeof(T)};
   arguments.box = {32, 8};
-  launch(adds_box<T>, 3, 32, 0, nullptr, encode_tensor_map(arguments), 16);
+  launch(adds_box<T>, adders, 32, 0, nullptr, encode_tensor_map(arguments), 16);
   const std::vector<T> got = y.to_host();
   int wrong = 0;
   for (int row = 0; row < 8; ++row)
     for (int column = 0; column < 40; ++column) {
-      const int added = column < 16 ? 0 : 6 * ((32 * row + column - 16) % 5 + 1);
+      const int added = column < 16 ? 0 : 2 * adders * ((32 * row + column - 16) % 3);
       wrong += !(static_cast<float>(got[static_cast<size_t>(40 * row + column)]) ==
                  static_cast<float>(3 + added));
     }
@@ -291,9 +293,15 @@ TEST_CASE("multicast and reductions: masks and types that are not there are refu
                {"cp_async_bulk_tensor_multicast() for the blocks of mask", "has 4 blocks"});
   DeviceArray<double> y(8 * 32);
   const CUtensorMap of_doubles = tensor_map(y.data(), {8, 32}, {8, 32});
-  check_says(
-      error_of([&] { launch(adds_box<double>, 1, 32, 0, nullptr, of_doubles, 0); }),
-      {"cp_reduce_async_bulk_tensor_add() adds numbers", "the tensor map names another type"});
+  check_says(error_of([&] { launch(adds_box<double>, 1, 32, 0, nullptr, of_doubles, 0); }),
+             {"cp_reduce_async_bulk_tensor_add() adds int32", "the tensor map names another type"});
+  check_says(error_of([&] { launch(adds_box<float>, 1, 32, 0, nullptr, CUtensorMap{}, 0); }),
+             {"cp_reduce_async_bulk_tensor_add(): this is no tensor map"});
+  check_says(error_of([&] {
+               launch_cluster(shares_tile, 4, 4, 32, 0, nullptr, CUtensorMap{}, 1u, false,
+                              seen.data());
+             }),
+             {"cp_async_bulk_tensor_multicast(): this is no tensor map"});
 }
 
 TEST_CASE("a copy that does not fit its map is refused") {

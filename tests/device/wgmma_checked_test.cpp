@@ -280,3 +280,29 @@ TEST_CASE("wgmma: counted once a warp, with its FLOPs") {
   CHECK(profile.instructions("wgmma()") == 4 * 4);
   CHECK(profile.flops() == 2 * 64 * n * 64);
 }
+
+namespace {
+
+// An array of another function, beside as much dynamic memory as there is.
+__device__ char* of_a_function() {
+  __shared__ char all[36 * 1024];
+  return all;
+}
+__global__ void describes(size_t at, uint64_t* out) {
+  volatile char* const more = of_a_function();
+  *more = 1;
+  const char* const tile = dynamic_shared<char>() + at;
+  *out = wgmma_descriptor(tile, 16, 128, Swizzle::none);
+  *out += static_cast<uint64_t>(*more);
+}
+
+}  // namespace
+
+TEST_CASE("wgmma: a place for which a descriptor has no number is refused") {
+  DeviceArray<uint64_t> out(1);
+  const auto run = [&](size_t at) {
+    return error_of([&] { launch(describes, 1, 1, 227 * 1024, nullptr, at, out.data()); });
+  };
+  CHECK(run(200 * 1024) == "no error");
+  check_says(run(226 * 1024), {"thread (0, 0, 0): wgmma_descriptor()", "2^18"});
+}

@@ -22,11 +22,9 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
-// Replaces *at by change(*at); returns what was there. The place is that of the kernel's line: a
-// Where, or an address to which a function returns.
-template <class T, class Change, class Place>
-YOTTA_UNSEEN T atomically(T* at, Change change, Place where) {
-  note_atomic(at, sizeof(T), where);
+// Replaces *at by change(*at); returns what was there.
+template <class T, class Change>
+YOTTA_UNSEEN T atomically(T* at, Change change) {
   T before, after;
   __atomic_load(at, &before, __ATOMIC_SEQ_CST);
   do {
@@ -34,6 +32,13 @@ YOTTA_UNSEEN T atomically(T* at, Change change, Place where) {
   } while (
       !__atomic_compare_exchange(at, &before, &after, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   return before;
+}
+// The same, noted. The place is that of the kernel's line: a Where, or an address to which a
+// function returns.
+template <class T, class Change, class Place>
+YOTTA_UNSEEN T atomically(T* at, Change change, Place where) {
+  note_atomic(at, sizeof(T), where);
+  return atomically(at, change);
 }
 
 template <class T, class Place>

@@ -520,12 +520,13 @@ class AccessChecker {
   }
 
   // ---- bulk copies (cp_async_bulk.hpp) of the lane that runs ----
-  // The time tells a load's bytes; the mbarrier is of the block with the checker `owner`.
+  // The time tells its bytes. The mbarrier of a load is of the block with the checker `owner`.
   uint32_t load_begins(const void* barrier, int parity, int swizzle, AccessChecker& owner) {
     order_.load_begins(reinterpret_cast<uintptr_t>(barrier), parity, swizzle, owner.order_);
     return order_.now();
   }
-  void load_has_begun() { order_.load_has_begun(); }
+  uint32_t store_begins() { return order_.moves_on(); }
+  void copy_has_begun() { order_.moves_on(); }
   void load_lands(uint32_t time) { order_.load_lands(time); }
   // It will read these bytes; what threads wrote to shared memory must have passed a fence.
   void bulk_reads(const std::vector<CopyPiece>& pieces, Copier copier, Where where) {
@@ -626,9 +627,17 @@ class AccessChecker {
     if (found->second.empty()) sums_.erase(found);
   }
 
-  // A store has written these bytes, and this lane knows it.
-  void bulk_written(void* to, size_t bytes, Where where) {
-    finish_copy(*this_lane, to, bytes, site(where));
+  // The store that began at this time has written these bytes, and this lane knows it. Those of
+  // another one, which adds to the same numbers, stay in flight.
+  void bulk_written(const void* to, size_t bytes, uint32_t time) {
+    const auto address = reinterpret_cast<uintptr_t>(to);
+    Region* const region = regions_.find(address, 0);
+    if (region == nullptr) return;
+    for (Cell& cell : region->shadow->cells(address - region->begin, bytes))
+      if (cell.write.time == time)
+        cell.write = {order_.now(),
+                      order_.number_of(this_lane->index) | (cell.write.who & atomic_mark),
+                      cell.write.site};
   }
   // What it reads is not what it was when it began.
   void bulk_changed(const void* byte, Copier copier, Where where) {
@@ -791,7 +800,8 @@ class AccessChecker {
     const size_t whole =
         std::min(region.shadow->cells_of_word(), static_cast<size_t>(cells.last - cells.first));
     const uintptr_t place = region.place == 0 ? region.begin : region.place;
-    if (is_strong(kind)) order_.meet(this_lane->index, place + offset);
+    if (is_strong(kind) && (mark & in_flight_mark) == 0)  // a reduction may come much later
+      order_.meet(this_lane->index, place + offset);
     for (Cell& cell : cells) {
       const Touch& write = cell.write;
       if (write.who != me && (order_.may_race(write, since) || (write.who & in_flight_mark) != 0))
@@ -1029,11 +1039,12 @@ class AccessChecker {
   void fence_proxy(ProxyFence) {}
   static bool copies_know(const void*) { return true; }
   static uint32_t load_begins(const void*, int, int, AccessChecker&) { return 0; }
-  void load_has_begun() {}
+  static uint32_t store_begins() { return 0; }
+  void copy_has_begun() {}
   void load_lands(uint32_t) {}
   void bulk_reads(const std::vector<CopyPiece>&, Copier, Where) {}
   void bulk_writes(const std::vector<CopyPiece>&, Copier, Where, bool = false) {}
-  void bulk_written(void*, size_t, Where) {}
+  void bulk_written(const void*, size_t, uint32_t) {}
   void bulk_changed(const void*, Copier, Where) {}
   // wgmmas.
   void wgmma_reads(const std::vector<const std::byte*>&, int, int, Where) {}

@@ -285,7 +285,8 @@ class Order {
     cluster_->loads[now_] = {reinterpret_cast<const void*>(barrier), &owner.mbarriers_[barrier],
                              parity, swizzle};
   }
-  void load_has_begun() { now_ = ++access_time(); }
+  // What follows is later than all before it; returns the time.
+  uint32_t moves_on() { return now_ = ++access_time(); }
   void load_lands(uint32_t time) {
     BulkLoad& load = cluster_->loads[time];
     load.releases->add({}, {});

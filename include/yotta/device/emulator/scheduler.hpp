@@ -57,8 +57,9 @@ struct EmulatorOptions {
   // Whether blocks are there at once, as many as fit on the chip, and do not run one after the
   // other. Slower; for blocks that wait for each other though the launch is not cooperative.
   bool blocks_at_once = false;
-  // Whether threads may return before a barrier that others of their block reach. GPUs since Volta
-  // allow it; it is refused unless a program asks for it, since it is a mistake more often.
+  // Whether threads may return before a barrier that others of their block or cluster reach. GPUs
+  // since Volta allow it; it is refused unless a program asks for it, since it is a mistake more
+  // often.
   bool may_return_early = false;
   Multiprocessors chip = multiprocessors_of("h100");
 };

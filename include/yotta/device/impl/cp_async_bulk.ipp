@@ -49,12 +49,16 @@ inline void start_load_into(const MbarrierPlace& place, BulkCopy copy, const Mba
   AccessChecker& checker = self.checker();
   std::byte* const first = copy.pieces[0].to;
   const std::byte* const seen = self.seen_in(block, first);
-  if (seen == nullptr)
-    refuse(copy.where, "a bulk copy for several blocks: its destination is no shared memory");
+  if (seen == nullptr) {
+    checker.bulk_writes(copy.pieces, Copier::bulk_load, copy.where);  // which names the array
+    refuse(copy.where,
+           "a bulk copy with an mbarrier goes to shared memory, and its destination is not in this "
+           "block's");
+  }
   copy.barrier = place.barrier;
   copy.time = checker.load_begins(copy.barrier, at.parity(), copy.swizzle, block.checker());
   checker.bulk_writes(moved(copy.pieces, seen - first), Copier::bulk_load, copy.where);
-  checker.load_has_begun();
+  checker.copy_has_begun();
   copy.pieces = moved(std::move(copy.pieces), self.known_in(block, first) - first);
   block.mbarriers().loads.push_back(std::move(copy));
   block.mbarriers().changed();
@@ -80,7 +84,9 @@ inline void start_store(const char* word, BulkCopy copy) {
   Block& block = *this_lane->block;
   AccessChecker& checker = block.checker();
   checker.bulk_reads(copy.pieces, Copier::bulk_store, copy.where);
+  copy.time = checker.store_begins();
   checker.bulk_writes(copy.pieces, Copier::bulk_store, copy.where, copy.add != nullptr);
+  checker.copy_has_begun();
   copy.remember_source();
   count_instruction(word, copy.where);
   BulkStores& stores = block.mbarriers().stores[this_lane->index];
@@ -104,7 +110,7 @@ YOTTA_INLINE void wait_for_bulk_stores(int pending, bool written, Where where) {
   const auto done = stores.end_of_groups(stores.may_write, pending);
   for (auto copy = stores.may_write.begin(); copy != done; ++copy)
     for (const CopyPiece& each : copy->pieces)
-      block.checker().bulk_written(each.to, each.bytes, copy->where);
+      block.checker().bulk_written(each.to, each.bytes, copy->time);
   stores.may_write.erase(stores.may_write.begin(), done);
 }
 

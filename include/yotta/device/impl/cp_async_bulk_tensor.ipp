@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,20 +20,18 @@ namespace emulator {
 // The box of a tensor that one copy moves.
 class TensorBox {
  public:
-  TensorBox(const CUtensorMap* map, const int32_t* at, int dims, Where where) : where_(where) {
-    running_lane("cp_async_bulk_tensor()", where);
+  TensorBox(const char* word, const CUtensorMap* map, const int32_t* at, int dims, Where where)
+      : word_(word), where_(where) {
+    running_lane(word, where);
     if (reinterpret_cast<uintptr_t>(map) % 64 != 0)
-      refuse(where, "cp_async_bulk_tensor(): the address of a tensor map must be a multiple of 64");
+      refuse_copy("the address of a tensor map must be a multiple of 64");
     std::memcpy(&map_, map, sizeof map_);
     if (map_.mark != EncodedTensorMap::right_mark)
-      refuse(
-          where,
-          "cp_async_bulk_tensor(): this is no tensor map. Encode it on the host with tensor_map() "
-          "and pass it as a parameter: const __grid_constant__ CUtensorMap");
+      refuse_copy(
+          "this is no tensor map. Encode it on the host with tensor_map() and pass it as a "
+          "parameter: const __grid_constant__ CUtensorMap");
     if (map_.rank != dims)
-      refuse(where, fmt::format("cp_async_bulk_tensor(): {} coordinates for a tensor map of {} "
-                                "dimensions",
-                                dims, map_.rank));
+      refuse_copy(fmt::format("{} coordinates for a tensor map of {} dimensions", dims, map_.rank));
     std::copy_n(at, dims, at_.begin());
     bytes_ = bytes_of(static_cast<CUtensorMapDataType>(map_.type));
     for (int i = 0; i < dims; ++i) {
@@ -62,9 +61,12 @@ class TensorBox {
  private:
   void check_tile(const std::byte* tile) const {
     if (reinterpret_cast<uintptr_t>(tile) % 128 != 0)
-      refuse(where_,
-             "cp_async_bulk_tensor(): the address in shared memory must be a multiple of 128: "
-             "__align__(128), or 1024 with a swizzle");
+      refuse_copy(
+          "the address in shared memory must be a multiple of 128: __align__(128), or 1024 with a "
+          "swizzle");
+  }
+  [[noreturn]] void refuse_copy(const std::string& why) const {
+    refuse(where_, fmt::format("{}: {}", word_, why));
   }
   // The next row of the box, as an odometer.
   bool advance(std::array<uint32_t, 5>& index) const {
@@ -123,18 +125,20 @@ class TensorBox {
   std::array<int32_t, 5> at_ = {};
   std::array<uint32_t, 5> count_ = {1, 1, 1, 1, 1};  // elements of the box
   uint32_t bytes_ = 1;                               // of an element
+  const char* word_;                                 // by which the kernel calls the copy
   Where where_;
 };
 
 YOTTA_INLINE void start_tensor_load(void* to, const CUtensorMap* map, const int32_t* at, int dims,
                                     uint64_t* barrier, uint32_t blocks, Where where) {
   const UncheckedScope unchecked;
-  const TensorBox box(map, at, dims, where);
+  const char* const word =
+      blocks == 0 ? "cp_async_bulk_tensor()" : "cp_async_bulk_tensor_multicast()";
+  const TensorBox box(word, map, at, dims, where);
   BulkCopy copy{.barrier = barrier, .where = where};
   copy.pieces = box.pieces(static_cast<std::byte*>(to), true);
   copy.swizzle = box.swizzle();
-  start_load(blocks == 0 ? "cp_async_bulk_tensor()" : "cp_async_bulk_tensor_multicast()",
-             std::move(copy), blocks);
+  start_load(word, std::move(copy), blocks);
 }
 
 YOTTA_INLINE void start_tensor_multicast(void* to, const CUtensorMap* map, const int32_t* at,
@@ -150,18 +154,18 @@ YOTTA_INLINE void start_tensor_multicast(void* to, const CUtensorMap* map, const
   start_tensor_load(to, map, at, dims, barrier, blocks, where);
 }
 
-// What a reduction adds to each number of the tensor.
+// What a reduction adds to each number of the tensor, while other blocks may add too.
 template <class T>
 void add_numbers(std::byte* to, const std::byte* from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += sizeof(T)) {
-    T sum, more;
-    std::memcpy(&sum, to + i, sizeof sum);
+    T more;
     std::memcpy(&more, from + i, sizeof more);
-    if constexpr (std::is_integral_v<T>)
-      sum = static_cast<T>(sum + more);
-    else
-      sum = T(static_cast<float>(sum) + static_cast<float>(more));
-    std::memcpy(to + i, &sum, sizeof sum);
+    atomically(reinterpret_cast<T*>(to + i), [=](T before) {
+      if constexpr (std::is_integral_v<T>)
+        return static_cast<T>(before + more);
+      else
+        return T(static_cast<float>(before) + static_cast<float>(more));
+    });
   }
 }
 inline BulkCopy::Add adding(CUtensorMapDataType type) {
@@ -179,15 +183,15 @@ inline BulkCopy::Add adding(CUtensorMapDataType type) {
 YOTTA_INLINE void start_tensor_store(const CUtensorMap* map, const int32_t* at, int dims,
                                      const void* from, bool adds, Where where) {
   const UncheckedScope unchecked;
-  const TensorBox box(map, at, dims, where);
+  const char* const word = adds ? "cp_reduce_async_bulk_tensor_add()" : "cp_async_bulk_tensor()";
+  const TensorBox box(word, map, at, dims, where);
   BulkCopy copy{.where = where};
   copy.pieces = box.pieces(static_cast<std::byte*>(const_cast<void*>(from)), false);
   if (adds && (copy.add = adding(box.type())) == nullptr)
     refuse(where,
-           "cp_reduce_async_bulk_tensor_add() adds numbers of 32 and 64 bits without a fraction, "
-           "float, float16 and bfloat16; the tensor map names another type");
-  start_store(adds ? "cp_reduce_async_bulk_tensor_add()" : "cp_async_bulk_tensor()",
-              std::move(copy));
+           "cp_reduce_async_bulk_tensor_add() adds int32, uint32, uint64, float, float16 and "
+           "bfloat16; the tensor map names another type");
+  start_store(word, std::move(copy));
 }
 
 }  // namespace emulator

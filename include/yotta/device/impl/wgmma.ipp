@@ -339,8 +339,14 @@ YOTTA_INLINE void wait_for_wgmmas(int pending, Where where) {
 
 YOTTA_INLINE uint32_t address_of_shared(const void* pointer, Where where) {
   const emulator::UncheckedScope unchecked;
-  return emulator::running_lane("wgmma_descriptor()", where)
-      .block->address_of_shared(static_cast<const std::byte*>(pointer));
+  const uint32_t address = emulator::running_lane("wgmma_descriptor()", where)
+                               .block->address_of_shared(static_cast<const std::byte*>(pointer));
+  if (address >= 1 << 18)
+    emulator::refuse(where,
+                     "wgmma_descriptor(): a descriptor has no number for this place of shared "
+                     "memory. The emulator keeps arrays apart, so that many static ones and much "
+                     "dynamic memory do not fit below 2^18: use fewer static arrays");
+  return address;
 }
 
 YOTTA_INLINE void wgmma_fence(Where where) {

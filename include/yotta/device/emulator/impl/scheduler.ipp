@@ -85,6 +85,12 @@ struct Cluster {
   void starts() { arrivals = phase = 0; }
 };
 
+// Whether the __shared__ arrays of a launch's kernel are known.
+inline bool knows_arrays(const Task& task) {
+  const Image image = image_of(task.kernel);
+  return !SharedArrays::of(image).symbol_of(image, task.kernel).empty();
+}
+
 class Block {
  public:
   std::map<ActivePlace, ActiveList> active_lists;
@@ -163,14 +169,14 @@ class Block {
   }
   Cluster& cluster() { return *cluster_; }
   int rank() const { return rank_; }
-  // Where this block sees what another one of the cluster has at the place of `mine`; null if that
-  // is no shared memory. Static memory of a block that has no turn lies where it is saved.
+  // Where this block sees what a block of the cluster has at the place of `mine`; null if that is
+  // no shared memory. Static memory of a block that has no turn lies where it is saved. A program
+  // without a symbol table does not know its arrays, and has no clusters.
   std::byte* seen_in(Block& other, std::byte* mine) {
-    if (&other == this) return mine;
     for (size_t i = 0; i < shared_.size(); ++i)
       if (mine >= shared_[i].first && mine < shared_[i].first + shared_[i].second)
-        return other.place_for_others(i) + (mine - shared_[i].first);
-    return nullptr;
+        return &other == this ? mine : other.place_for_others(i) + (mine - shared_[i].first);
+    return knows_arrays(task_) ? nullptr : mine;
   }
   // The address by which that block knows it.
   std::byte* known_in(const Block& other, std::byte* mine) const {
@@ -448,7 +454,8 @@ class Block {
   std::string explain_cluster_wait() const {
     for (const Block* const block : cluster_->blocks)
       for (const Lane& each : block->lanes_)
-        if (each.cluster_arrivals == cluster_->phase)
+        if (each.cluster_arrivals == cluster_->phase &&
+            !(each.state == LaneState::returned && emulator_options().may_return_early))
           return fmt::format(
               "waits in cluster_wait() in vain: {} of {} threads of the cluster have arrived, and "
               "block {}, thread {} {}. All threads of all its blocks execute cluster_arrive()",
@@ -524,7 +531,7 @@ class Block {
           at(copies[0].where), text(lane.block_index), text(lane.thread));
     for (const BulkCopy& copy : found->second.may_write)
       for (const CopyPiece& each : copy.pieces)
-        checker_.bulk_written(each.to, each.bytes, copy.where);
+        checker_.bulk_written(each.to, each.bytes, copy.time);
   }
 
   int lanes_that_are(LaneState state) const {
@@ -871,12 +878,16 @@ class ResidentBlocks {
   }
 
   void refuse_what_cannot_be() const {
-    const Image image = image_of(task_.kernel);
-    if (SharedArrays::of(image).symbol_of(image, task_.kernel).empty())
+    if (!knows_arrays(task_))
       fail_as<KernelError>(task_.where,
                            "blocks at once need to know the kernel's __shared__ arrays, and this "
                            "program has no symbol table. Build it without -s and strip");
-    if (fit_ >= cluster_ && (!task_.cooperative || blocks_of(task_) <= fit_)) return;
+    if (fit_ < cluster_)
+      fail_as<KernelError>(task_.where,
+                           "a cluster has {} blocks, which must be there together. {}. Use smaller "
+                           "clusters, or less shared memory a block",
+                           cluster_, fits());
+    if (!task_.cooperative || blocks_of(task_) <= fit_) return;
     fail_as<KernelError>(
         task_.where,
         "{}: the grid has {} blocks. {}. Launch no more than fit, and let each block do several "
