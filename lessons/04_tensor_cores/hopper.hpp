@@ -62,6 +62,13 @@ inline void stores(Lesson& lesson) {
     lesson.say("k = {:>5.0f} {:>7.1f}%", k, 100 * exposed_store(h100.bf16 / h100.bandwidth, k));
 }
 
+inline void all(Lesson& lesson, bool draw) {
+  rungs(lesson);
+  tiles(lesson);
+  timelines(lesson, draw);
+  stores(lesson);
+}
+
 inline void mistake(Lesson& lesson) {
   lesson.section("Mistake: a place is given back before its wgmma is done");
   lesson.say("{}", freed_too_early());

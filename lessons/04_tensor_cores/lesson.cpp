@@ -352,10 +352,7 @@ int main(int argc, char** argv) {
         by_hand(lesson, options);
         ladder(lesson, options);
         swizzle(lesson);
-        hopper_page::rungs(lesson);
-        hopper_page::tiles(lesson);
-        hopper_page::timelines(lesson, options.draw != 0);
-        hopper_page::stores(lesson);
+        hopper_page::all(lesson, options.draw != 0);
         precision(lesson, options);
         everything_else(lesson);
         forgotten_cast(lesson);
