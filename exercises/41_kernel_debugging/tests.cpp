@@ -221,7 +221,7 @@ TEST_CASE("41.4: each step's tiles come, in rings of one and of three places") {
     expect_tiles({100, 120, 120}, 64, 64, places);
   }
   expect_tiles({64, 64, 40}, 0, 0, 1);
-  expect_tiles({64, 64, 192}, 0, 0, 1);
+  expect_tiles({64, 120, 192}, 0, 64, 1);
   expect_tiles({64, 64, 320}, 0, 0, 3);
 }
 
