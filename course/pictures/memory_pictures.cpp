@@ -50,8 +50,9 @@ class FsdpWatch {
     }
   }
 
-  void pass(Communicator& world, Tensor x) {
-    Fsdp fsdp(model_, world, {.layers_per_unit = 3, .comm = {.algorithm = Algorithm::ring}});
+  void pass(Communicator& world, Tensor x, bool prefetch) {
+    Fsdp fsdp(model_, world,
+              {.layers_per_unit = 3, .prefetch = prefetch, .comm = {.algorithm = Algorithm::ring}});
     fsdp_ = &fsdp;
     for (size_t u = 0; u < life_.units.size(); ++u)
       for (const ParameterShard& shard : fsdp.units()[u].shards())  // when a reduction is finished
@@ -324,19 +325,19 @@ int64_t most(const std::vector<Held>& all) {
   return bytes;
 }
 
-FsdpLife fsdp_life() {
+FsdpLife fsdp_life(const FsdpLinks& links) {
   constexpr LinearNetConfig net = {4, 32};
   constexpr int64_t rows = 64;
   constexpr double flops = 2.0 * net.width * net.width * rows;  // so that F takes 1 s, I and W too
   std::vector<FsdpLife> lives(4);
   for (FsdpLife& life : lives) {
-    life.gather = 0.5;
+    life.gather = links.gather;
     life.unit_bytes = 4 * net.width * net.width;
   }
   const double sent = static_cast<double>(lives[0].unit_bytes) * 3 / 4;
   const Timed run = run_on(ideal(4, flops, sent / lives[0].gather), 4, [&](Communicator& world) {
     FsdpWatch watch(lives[static_cast<size_t>(world.rank())], net);
-    watch.pass(world, Tensor::full({rows, net.width}, 1));
+    watch.pass(world, Tensor::full({rows, net.width}, 1), links.prefetch);
   });
   FsdpLife& life = lives[0];
   const size_t units = life.units.size();  // gathered upwards, then downwards; reduced downwards

@@ -48,7 +48,11 @@ struct FsdpLife {
   int64_t ledger_peak = 0;     // all buffers: a ring adds two chunks of its own while it reduces
   double seconds = 0;
 };
-FsdpLife fsdp_life();
+struct FsdpLinks {
+  double gather = 0.5;  // seconds; F takes 1
+  bool prefetch = true;
+};
+FsdpLife fsdp_life(const FsdpLinks& links = {});
 std::string fsdp_life_svg(const FsdpLife& life);
 
 // One step of a transformer under one choice of what to keep.

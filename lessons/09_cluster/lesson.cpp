@@ -7,6 +7,7 @@
 #include "yotta/comm/run_on.hpp"
 #include "yotta/comm/torus_rings.hpp"
 #include "yotta/machine/critical_path.hpp"
+#include "yotta/machine/memory_levels.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 
 using namespace yotta;
@@ -21,24 +22,15 @@ std::string metric(double value) {
   return fmt::format("{:.3g} {}", value, prefixes[i]);
 }
 
-// One level of the H100's memories: what all its parts hold together, and how fast they give it
-// out.
-struct Memory {
-  const char* name;
-  double bytes, bandwidth;
-};
-
 void memories(Lesson& lesson) {
   const Chip& h100 = chip_named("h100");
-  const double clock = 1.83e9, sms = 132;
   lesson.section("Memories of one H100, and what is beyond it");
   lesson.say("{:<24}{:>12}{:>14}{:>22}", "", "holds", "gives", "FLOPs per byte to pay");
-  for (const Memory& m :
-       {Memory{"registers", sms * 256 * 1024, sms * clock * 128 * 3 * 4},
-        Memory{"shared memory and L1", sms * 256 * 1024, sms * clock * 128},
-        Memory{"L2", 50e6, clock * 5120}, Memory{"HBM", h100.memory, h100.bandwidth},
-        Memory{"NVLink: 7 more chips", 8 * h100.memory, h100.link},
-        Memory{"network: 24,576 chips", 24576 * h100.memory, 50e9}}) {
+  const auto own = h100_memories();
+  std::vector<MemoryLevel> all(own.begin(), own.end());
+  all.push_back({"NVLink: 7 more chips", 8 * h100.memory, h100.link, 0});
+  all.push_back({"network: 24,576 chips", 24576 * h100.memory, 50e9, 0});
+  for (const MemoryLevel& m : all) {
     lesson.say("{:<24}{:>11}B{:>12}B/s{:>21.1f}", m.name, metric(m.bytes), metric(m.bandwidth),
                h100.bf16 / m.bandwidth);
     lesson.number(fmt::format("{}.bandwidth", m.name), m.bandwidth);

@@ -131,6 +131,7 @@ def main():
     in_browser = ["pages load without errors", "figures say what the library says", "words of figures can be read",
                   "the keyboard alone works every figure",
                   "dragging works every figure",
+                  "buttons, the wheel and clicks move figures",
                   "a link brings back a figure's state", "what can be used has a name and contrast", "pages and pictures fit a phone, and formulas a screen"]
     if "--long" in sys.argv:
         tests.run("recorded figures have the same numbers in a second run", lambda: other_records(programs))
@@ -168,7 +169,7 @@ def in_a_browser(tests, names, site, programs, shown):
                 return errors
 
             complaints = [visit, figures.other_numbers, lambda: figures.unreadable,
-                          figures.without_keyboard, figures.without_dragging, figures.lost_states,
+                          figures.without_keyboard, figures.without_dragging, figures.without_hands, figures.lost_states,
                           lambda: browser.inaccessible(SHOWN), lambda: wide]
             run_while_it_lives(tests, browser, list(zip(names, complaints)), (site / "figures/figures.wasm").exists())
     except Exception:

@@ -76,6 +76,12 @@ class Browser:
         for kind, at in (("mousePressed", (x, y)), ("mouseMoved", (to_x, to_y)), ("mouseReleased", (to_x, to_y))):
             self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": at[0], "y": at[1], "button": "left", "buttons": 1, "clickCount": 1})
 
+    def wheel(self, x, y, turned, ctrl):
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": turned, "modifiers": 2 if ctrl else 0})
+
+    def wants_no_motion(self, wish):
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-reduced-motion", "value": "reduce" if wish else ""}]})
+
     def wait(self, script, what):
         """Until the script gives something true; two minutes, for machines that do other work."""
         until = time.monotonic() + 120
@@ -264,6 +270,86 @@ class Figures:
                     break
             else:
                 found.append(f"{name}: dragging changes nothing")
+        return found
+
+    def at(self, name, i):
+        return self.browser.run(f"return document.getElementById('figure-{name}').at[{i}]")
+
+    def press(self, name, button):
+        """Enter on one of the buttons under the drawing; what it says then."""
+        there = self.browser.run("return [...document.getElementById(arguments[0]).querySelector('.drawing + .buttons').children]", f"figure-{name}")
+        there[button].send_keys(Keys.ENTER)
+        return there[button].text
+
+    def drawn_at(self, name):
+        """The corner of the drawing, and the width of its picture, when it is in the middle of the window."""
+        return self.browser.run("const d = document.getElementById(arguments[0]).drawing; d.scrollIntoView({block: 'center'});"
+                                "const r = d.firstElementChild.getBoundingClientRect(); return [r.left, r.top, r.width]", f"figure-{name}")
+
+    def without_hands(self):
+        """What the buttons under a drawing, + and -, the wheel with Ctrl, and a click do wrong."""
+        return self.not_zoomed("09_zoom", 0) + self.not_played("15_breathing", 2) + self.not_clicked("30_kill")
+
+    def not_zoomed(self, name, setting):
+        found, last = [], self.places(name)[setting] - 1
+        self.open(name)
+        start = self.at(name, setting)
+
+        def expect(what, place):
+            if self.at(name, setting) != place:
+                found.append(f"{name}: {what}: expected place {place}, found {self.at(name, setting)}")
+
+        self.press(name, 0)
+        expect("the first button", start - 1)
+        self.press(name, 1)
+        expect("the second button", start)
+        self.browser.run("return document.activeElement").send_keys("+")
+        expect("the key +", start - 1)
+        self.browser.run("return document.activeElement").send_keys("-")
+        expect("the key -", start)
+        for _ in range(last + 1):
+            self.press(name, 1)
+        expect("the second button at the end", last)
+        left, top, width = self.drawn_at(name)
+        self.browser.wheel(left + width / 2, top + 40, -120, ctrl=True)
+        self.browser.wait(f"document.getElementById('figure-{name}').at[{setting}] === {last - 1}", f"{name}: the wheel with Ctrl")
+        before = self.browser.run("return scrollY")
+        self.browser.wheel(left + width / 2, top + 40, -120, ctrl=False)
+        self.browser.wait(f"scrollY < {before}", f"{name}: the wheel alone moves the page")
+        expect("the wheel alone", last - 1)
+        return found
+
+    def not_played(self, name, setting):
+        found = []
+        self.open(name)
+        before, now = self.at(name, setting), f"document.getElementById('figure-{name}').at[{setting}]"
+        if self.press(name, 0) != "Stop":
+            found.append(f"{name}: it does not play")
+        self.browser.wait(f"{now} > {before + 2}", f"{name}: the third moment")
+        if self.press(name, 0) != "Play":
+            found.append(f"{name}: it does not stop")
+        last = self.places(name)[setting] - 1
+        self.open(name, f"?{name}=0.0.{last - 1}")
+        self.press(name, 0)
+        self.browser.wait(f"document.querySelector('#figure-{name} .drawing + .buttons').textContent === 'Play'", f"{name}: the end")
+        self.press(name, 0)
+        self.browser.wait(f"{now} < {last}", f"{name}: from the beginning again")
+        self.browser.wants_no_motion(True)
+        self.open(name)
+        if self.press(name, 0) != "Next moment" or self.at(name, setting) != before + 1:
+            found.append(f"{name}: a reader who wants no motion does not see the next moment, and no more")
+        self.browser.wants_no_motion(False)
+        return found
+
+    def not_clicked(self, name):
+        """The first GPU dies by a click, and lives by another one."""
+        found = []
+        self.open(name)
+        left, top, _ = self.drawn_at(name)
+        for expected in (1, 0):
+            self.browser.drag(left + 100, top + 80, left + 100, top + 80)
+            if self.at(name, 0) != expected:
+                found.append(f"{name}: after a click the first GPU's switch is {self.at(name, 0)}, not {expected}")
         return found
 
     def lost_states(self):

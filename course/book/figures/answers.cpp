@@ -63,14 +63,14 @@ std::string names() {
 
 const std::vector<Figure>& all_figures() {
   static const std::vector<Figure> all = {
-      bits_figure(),        roofline_figure(), tiles_figure(),    lanes_figure(),
-      banks_figure(),       fusion_figure(),   launches_figure(), flash_figure(),
-      mask_figure(),        paint_figure(),    links_figure(),    crossover_figure(),
-      reshard_figure(),     model_figure(),    memory_figure(),   fsdp_figure(),
-      hsdp_figure(),        revolve_figure(),  schedule_figure(), game_figure(),
-      zero_bubble_figure(), pieces_figure(),   ring_figure(),     heads_figure(),
-      experts_figure(),     mesh_figure(),     budget_figure(),   failures_figure(),
-      ocean_figure()};
+      bits_figure(),      roofline_figure(),    tiles_figure(),    lanes_figure(),
+      banks_figure(),     fusion_figure(),      launches_figure(), flash_figure(),
+      mask_figure(),      paint_figure(),       links_figure(),    zoom_figure(),
+      crossover_figure(), reshard_figure(),     model_figure(),    memory_figure(),
+      fsdp_figure(),      hsdp_figure(),        revolve_figure(),  schedule_figure(),
+      game_figure(),      zero_bubble_figure(), pieces_figure(),   ring_figure(),
+      heads_figure(),     experts_figure(),     mesh_figure(),     budget_figure(),
+      failures_figure(),  kill_figure(),        ocean_figure()};
   return all;
 }
 

@@ -71,6 +71,7 @@ Figure flash_figure();
 Figure mask_figure();
 Figure paint_figure();
 Figure links_figure();
+Figure zoom_figure();
 Figure crossover_figure();
 Figure reshard_figure();
 Figure model_figure();
@@ -88,6 +89,7 @@ Figure experts_figure();
 Figure mesh_figure();
 Figure budget_figure();
 Figure failures_figure();
+Figure kill_figure();
 Figure ocean_figure();
 
 const std::vector<Figure>& all_figures();

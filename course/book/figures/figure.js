@@ -5,7 +5,9 @@
 //
 // draw is a function of data alone. With `recorded` the answers are those of NAME.json. drag(x, width, data, about, {y, at, held}) -> [setting, place]
 // says what dragging in the drawing moves; `held` is the setting that this drag has begun to move. Without it, `dragged` names the setting that
-// moves from left to right. `free`: dragging goes up and down, too.
+// moves from left to right. `free`: dragging goes up and down, too; `tapped`: a click is enough.
+// `steps` {setting, back, on}: buttons of these names, the keys + and -, and the wheel with Ctrl move a setting by one place. `plays`: a button lets
+// this setting run to its end.
 import { measured, picture } from "./drawing.js";
 
 // The library in this page. An error stops it; it is started again.
@@ -66,7 +68,7 @@ const element = (name, figure) => class extends HTMLElement {
     return fits ? given : null;
   }
   parts() {
-    this.drawing = make("div", { className: figure.free ? "drawing free" : "drawing" });
+    this.drawing = make("div", { className: ["drawing", figure.free && "free", figure.tapped && "tapped"].filter(Boolean).join(" ") });
     this.numbers = make("dl", { className: "numbers" });
     this.numbers.setAttribute("aria-live", "polite");
     this.code = make("code");
@@ -81,8 +83,54 @@ const element = (name, figure) => class extends HTMLElement {
     again.onclick = () => { this.at = this.about.settings.map(each => each.start); this.update(); };
     const settings = make("div", { className: figure.settings ?? "settings" }, ...this.inputs.map(each => each.label));
     const code = make("details", {}, make("summary", { textContent: "The same in C++" }), make("pre", {}, this.code));
-    return [make("p", { id, className: "question", textContent: this.about.question }), this.drawing, settings, this.numbers,
+    return [make("p", { id, className: "question", textContent: this.about.question }), this.drawing, ...this.hands(), settings, this.numbers,
       make("p", { className: "buttons" }, copy, again), code];
+  }
+  // What moves a setting beside its own control.
+  hands() {
+    const buttons = [...(figure.steps ? this.steppers(figure.steps) : []), ...(figure.plays === undefined ? [] : [this.player(figure.plays)])];
+    return buttons.length ? [make("p", { className: "buttons" }, ...buttons)] : [];
+  }
+  // False at the end.
+  step(i, by) {
+    const place = this.at[i] + by;
+    if (!(place >= 0 && place < this.about.settings[i].values.length)) return false;
+    this.at[i] = place;
+    this.update();
+    return true;
+  }
+  steppers({ setting, back, on }) {
+    let turned = 0; // a wheel turns in large steps, two fingers in small ones
+    this.drawing.onwheel = event => {
+      if (!event.ctrlKey) return; // the page is moved
+      event.preventDefault();
+      turned += event.deltaY;
+      if (Math.abs(turned) < 40) return;
+      this.step(setting, Math.sign(turned));
+      turned = 0;
+    };
+    this.onkeydown = event => { if (event.key === "+") this.step(setting, -1); else if (event.key === "-") this.step(setting, 1); };
+    return [[back, -1], [on, 1]].map(([textContent, by]) => make("button", { type: "button", textContent, onclick: () => this.step(setting, by) }));
+  }
+  // For readers who want no motion each press is one place.
+  player(i) {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches, words = still ? "Next moment" : "Play";
+    const button = make("button", { type: "button", textContent: words });
+    let timer;
+    const stop = () => {
+      timer = clearInterval(timer);
+      button.textContent = words;
+      this.numbers.setAttribute("aria-live", "polite"); // not read aloud while it plays
+    };
+    button.onclick = () => {
+      if (timer) return stop();
+      if (!this.step(i, 1)) this.step(i, -this.at[i]);
+      if (still) return;
+      this.numbers.setAttribute("aria-live", "off");
+      button.textContent = "Stop";
+      timer = setInterval(() => this.step(i, 1) || stop(), 150);
+    };
+    return button;
   }
   // A choice of words, a switch, or a slider.
   input(setting, i) {

@@ -37,8 +37,8 @@ std::string record(const Figure& figure) {
 // book_records NAME FILE: all settings of a figure, as JSON.
 int main(int count, char** words) {
   for (const auto& figure :
-       {book::steps_figure(), book::buckets_figure(), book::cuts_figure(), book::tokens_figure(),
-        book::waterfall_figure(), book::measured_figure()})
+       {book::steps_figure(), book::buckets_figure(), book::breathing_figure(), book::cuts_figure(),
+        book::tokens_figure(), book::waterfall_figure(), book::measured_figure()})
     if (count == 3 && figure.name == words[1]) {
       yotta::write_file(words[2], book::record(figure));
       return 0;

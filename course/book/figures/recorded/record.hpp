@@ -8,6 +8,7 @@ namespace book {
 // In the files of their names. Their code is part of a program, and not one by itself.
 Figure steps_figure();
 Figure buckets_figure();
+Figure breathing_figure();
 Figure cuts_figure();
 Figure tokens_figure();
 Figure waterfall_figure();
