@@ -102,7 +102,7 @@ Data data(const std::vector<double>& at) {
   if (!epoch.living.empty())
     made.numbers.push_back({"a step takes", "times as long", epoch.seconds / all.seconds});
   const double speed = epoch.living.empty() ? 0 : share * all.seconds / epoch.seconds;
-  made.numbers.push_back({"sequences a second", "% of those without failures", 100 * speed});
+  made.numbers.push_back({"sequences a second", "% of full speed", 100 * speed});
   made.rows = {{"sizes", {replicas, stages}, {}},
                {"dead", {at.begin(), at.end() - 1}, {}},
                {"load", epoch.load, {}},

@@ -77,7 +77,7 @@ Figure breathing_figure() {
       "and what does prefetching add? Four units on four ranks, forward 1 s, run when this page "
       "was made. Play it, or move through time.",
       {{"a gather", "seconds", {0.25, 0.5, 1, 2}, 1},
-       choice("a unit is gathered", {"when it is reached", "while the one before computes"}, 1),
+       choice("a unit is gathered", {"when reached", "one unit ahead"}, 1),
        {"time", "%", counted(0, 100, 2), 27}},
       data};
 }
