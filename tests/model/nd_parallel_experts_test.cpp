@@ -117,6 +117,14 @@ TEST_CASE("a balance loss of the whole batch: any microbatches, the loss and gra
                  whole);
   check_layout(config, {.dp_replicate = 2},
                {.microbatches = 2, .balance_over_batch = true, .zero = {.stage = 2}}, whole);
+  for (const int stage : {1, 2})  // the loss in chunks: gradients of its matrix before the first W
+    for (const MeshShape& shape : {MeshShape{.ep = 2}, MeshShape{.dp_replicate = 2}})
+      check_layout(config, shape,
+                   {.microbatches = 2,
+                    .balance_over_batch = true,
+                    .loss_tokens = 5,
+                    .zero = {.stage = stage}},
+                   whole);
 }
 
 TEST_CASE("a mixture whose step is refused goes on as if it had never been taken") {

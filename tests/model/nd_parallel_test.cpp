@@ -69,6 +69,12 @@ TEST_CASE("the loss in chunks of tokens, with each axis, pipeline and ZeRO that 
       options.zero = {.stage = stage, .bucket_bytes = 4000};
       check_layout(tied, {.dp_replicate = 4}, options, whole_tied);
       check_layout(untied, {.pp = 2, .dp_replicate = 2}, options, whole_untied);
+      options.microbatches = 4;  // several Fs before the first W, whose gradients ZeRO takes
+      for (const PipelineKind kind : {gpipe, zb_h1}) {
+        options.schedule = kind;
+        check_layout(tied, {.pp = 2, .dp_replicate = 2}, options, whole_tied);
+        check_layout(untied, {.pp = 2, .dp_replicate = 2}, options, whole_untied);
+      }
     }
   }
 }

@@ -19,11 +19,12 @@
 //     loss(forward(model.stack(), ids, saved), targets, scale, &dx);
 //     backward(model.stack(), dx, saved);
 //
-// Cost: the FLOPs of the plain loss. Bytes held: n V logits, not N V. W and dW pass through the
-// processor once a chunk (chunked_loss_more_bytes()): measured on one core, the loss and the output
-// matrix take 1 to 2% longer in chunks of 1,024 tokens, and 5 to 8% in chunks of 256.
-// Contract: dW is added when the loss is computed, so gradients are zero by then, and the weights
-// are there: not with FSDP. A head without bias. The head outlives the loss, and from then on is
+// Cost: the FLOPs of the plain loss. Bytes held: n V logits, not N V. Each chunk reads W and adds
+// to dW (chunked_loss_more_bytes()): measured on one core, the loss and the output matrix take 1 to
+// 2% longer in chunks of 1,024 tokens, and 5 to 8% in chunks of 256.
+// Contract: dW is added when the loss is computed, so gradients are set to zero before a step's
+// first loss, not between loss and backward. The weights are there: not with FSDP. A head without
+// bias. The head outlives the loss, and from then on is
 // run with this loss, or with another of this function.
 // Letters: N tokens of this rank, n of a chunk, C width, V vocabulary, W (V, C) the output matrix.
 // References: Hsu et al. (2024), Liger Kernel: fused linear cross-entropy; Wijmans et al. (2024),
@@ -41,8 +42,9 @@ namespace yotta {
 constexpr int64_t logits_bytes(DType dtype, int64_t N, int64_t n, int64_t V) {
   return std::min(n, N) * V * bytes_of(dtype);
 }
-// Bytes of W and dW that chunks read and write more than the plain loss does: forward and dx read
-// W, dW is written, each once more for every chunk but the first.
+// Bytes of W and dW that chunks move more than the plain loss does, as the ledger counts them:
+// forward and dx read W, dW is written once, in the type of W. All three for each chunk but the
+// first.
 constexpr int64_t chunked_loss_more_bytes(DType dtype, int64_t N, int64_t n, int64_t C, int64_t V) {
   const int64_t chunks = (N + n - 1) / n;
   return 3 * (chunks - 1) * V * C * bytes_of(dtype);
@@ -61,9 +63,11 @@ class LinearInLoss : public Linear {
   }
   // dx (..., C), which the loss has made.
   Tensor backward_input(const Tensor& dx, Saved&) override { return dx; }
-  // The loss has added to dW.
+  // The loss has added to dW. If the losses of several microbatches came first, a listener may have
+  // taken all of dW with the first of them: then there is nothing to add for this one.
   void backward_weight(Saved& saved) override {
     saved.take("x");
+    weight_.grad();  // zeros, if it was taken
     weight_.mark_grad_ready();
   }
 };
