@@ -79,8 +79,9 @@ TEST_CASE("what cannot work is refused with the rule and the nearest that works"
   CHECK(contains(said({.dp_shard = 2}, 64, {.loss_tokens = 8}),
                  "multiplies by the output matrix after the head's forward pass, when fsdp 2 has "
                  "dropped it. Nearest: the loss of all tokens at once"));
-  CHECK(contains(said({.tp = 2}, 64, {.loss_tokens = 8, .pieces = Pieces::one_way}),
-                 "and so does Async-TP, by pieces of one rank. Nearest: the loss of all tokens"));
+  CHECK(contains(
+      said({.tp = 2}, 64, {.loss_tokens = 8, .pieces = Pieces::one_way}),
+      "Async-TP multiplies by it while pieces of x arrive. Nearest: the loss of all tokens"));
   expect_layout(config, {.tp = 2}, 64, {.loss_tokens = 8, .sequence_parallel = true});
   const NdOptions sequences_of_12{.sequence_parallel = true, .sequence = 12};
   CHECK(contains(said({.tp = 4, .cp = 2}, 64, {.sequence_parallel = true, .sequence = 4}),

@@ -51,6 +51,20 @@ TEST_CASE("a critical batch is a limit of the batch") {
   CHECK(request.batch() == 128);
 }
 
+TEST_CASE("the loss in chunks: where FSDP, Async-TP and a copy of all logits leave it") {
+  PlanRequest request = request_of(1 << 20, 8192);
+  request.loss_tokens = 1024;
+  const auto tokens = [&](const Layout& layout) {
+    return described(request, layout).options.loss_tokens;
+  };
+  CHECK(tokens({}) == 1024);
+  CHECK(tokens({.shape = {.tp = 8}, .sequence_parallel = true}) == 1024);
+  CHECK(tokens({.shape = {.tp = 8}, .pieces = Pieces::one_way}) == 0);
+  CHECK(tokens({.shape = {.dp_shard = 8}}) == 0);
+  request.wide_loss = true;
+  CHECK(tokens({}) == 0);
+}
+
 TEST_CASE("requests that cannot be are refused with the reason") {
   const auto why = [](const PlanRequest& request) { return message_of([&] { request.check(); }); };
   CHECK(why(request_of(100, 8192)).find("has no sequence of 8192 tokens") != std::string::npos);

@@ -10,6 +10,7 @@
 // Defaults are the plain form of each; model/layout_rules.hpp says what does not go together.
 #pragma once
 
+#include "yotta/comm/mesh.hpp"
 #include "yotta/nn/transformer_config.hpp"
 #include "yotta/parallel/activation_checkpointing.hpp"
 #include "yotta/parallel/async_tp.hpp"
@@ -47,6 +48,12 @@ struct NdOptions {
   bool shares_tokens() const { return sequence_parallel || pieces != Pieces::none; }
   PipelinePlan pipeline() const { return {schedule, chunks, hold}; }
 };
+
+// Can the loss be computed some tokens at a time (nn/chunked_loss.hpp)? FSDP has dropped the output
+// matrix by then, and Async-TP multiplies by it itself.
+constexpr bool can_chunk_loss(const MeshShape& shape, Pieces pieces) {
+  return shape.dp_shard == 1 && (shape.tp == 1 || pieces == Pieces::none);
+}
 
 // Throws if a number is one that no run can mean, whether its axis is used or not.
 inline void check_options(const NdOptions& o, Where where = Where::current()) {

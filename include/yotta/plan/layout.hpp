@@ -72,9 +72,10 @@ DescribedStep described(const PlanRequest& request, const Layout& layout);
 constexpr int64_t bucket_bytes_of(const Layout& layout) {
   return layout.zero == 1 ? int64_t{1} << 30 : int64_t{25} << 20;
 }
-// Can the loss be computed some tokens at a time (nn/chunked_loss.hpp)?
-constexpr bool chunks_loss(const Layout& layout) {
-  return layout.shape.dp_shard == 1 && (layout.shape.tp == 1 || layout.pieces == Pieces::none);
+// Is the loss computed some tokens at a time? Not from a copy of all logits.
+inline bool chunks_loss(const PlanRequest& request, const Layout& layout) {
+  return request.loss_tokens > 0 && !request.wide_loss &&
+         can_chunk_loss(layout.shape, layout.pieces);
 }
 // Schedules that run W apart from I.
 constexpr bool splits_backward(PipelineKind kind) {

@@ -62,9 +62,8 @@ struct Setup {
            batch / data_ranks() >= options.microbatches;
   }
   bool has_loss() const {
-    return options.loss_tokens == 0 || (shape.dp_shard == 1 && !multiplies_pieces());
+    return options.loss_tokens == 0 || can_chunk_loss(shape, options.pieces);
   }
-  bool multiplies_pieces() const { return options.pieces != Pieces::none && shape.tp > 1; }
   bool works() const {
     return divides() && has_chunks() && has_tokens() && has_attention() && has_heads() &&
            has_attention_to_drop() && has_stages() && has_zero() && has_experts() &&
@@ -297,8 +296,8 @@ inline void Setup::expect_loss(Where where) const {
          "pass, when fsdp {} has dropped it{}",
          options.loss_tokens, shape.dp_shard, nearest);
   fail(where,
-       "the loss of {} tokens at a time multiplies them itself, and so does Async-TP, by pieces of "
-       "one rank{}",
+       "the loss of {} tokens at a time multiplies by the output matrix itself, and Async-TP "
+       "multiplies by it while pieces of x arrive{}",
        options.loss_tokens, nearest);
 }
 

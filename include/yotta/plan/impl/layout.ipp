@@ -75,7 +75,7 @@ YOTTA_INLINE DescribedStep described(const PlanRequest& request, const Layout& l
   o.zero.bucket_bytes = o.ddp.bucket_bytes = bucket_bytes_of(layout);
   o.checkpoint.what = layout.recomputed == 0 ? Recompute::none : Recompute::all;
   o.checkpoint_blocks = layout.recomputed;
-  if (chunks_loss(layout)) o.loss_tokens = request.loss_tokens;
+  if (chunks_loss(request, layout)) o.loss_tokens = request.loss_tokens;
   if (layout.again == Again::attention) o.checkpoint.what = Recompute::attention;
   o.ends_count = layout.ends_count, o.fsdp.reshard_after_forward = !layout.keeps_units;
   step.operators_again = layout.again == Again::operators;

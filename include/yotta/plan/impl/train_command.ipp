@@ -84,8 +84,7 @@ YOTTA_INLINE std::string train_command(const PlanRequest& request, const Layout&
             name(request.config.dtype), request.sequence, request.batch(), layout.microbatches,
             detail::train_mesh(layout.shape));
   detail::add_techniques(words, layout);
-  words.add(request.loss_tokens > 0 && chunks_loss(layout), "--loss-tokens {}",
-            request.loss_tokens);
+  words.add(chunks_loss(request, layout), "--loss-tokens {}", request.loss_tokens);
   words.add(here && !from.cluster.empty(), "--cluster {}", shell_word(from.cluster));
   words.add(!here, "--comm nccl");
   words.add(layout.pp_outermost,
