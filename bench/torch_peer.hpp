@@ -27,13 +27,15 @@ class TorchPeer {
     if (pipe(to) != 0 || pipe(from) != 0) fail(Where::current(), "no pipe for the peer");
     const char* const named = std::getenv("YOTTA_TORCH_PYTHON");
     const char* const python = named == nullptr ? "python3" : named;
-    const std::string whole = script +
-                              "\nimport sys\nprint('PyTorch', torch.__version__, flush=True)\n"
-                              "for line in sys.stdin:\n"
-                              "    try: answer = measure(line.strip())\n"
-                              "    except Exception as error:\n"
-                              "        answer = 'error: ' + ' '.join(str(error).split())[:200]\n"
-                              "    print(answer, flush=True)\n";
+    const std::string whole =
+        script +
+        "\nimport sys\nprint('PyTorch', torch.__version__, flush=True)\n"
+        "for line in sys.stdin:\n"
+        "    try: answer = measure(line.strip())\n"
+        "    except Exception as error:\n"
+        "        said = ' '.join(str(error).split()).encode('ascii', 'replace')\n"
+        "        answer = 'error: ' + said.decode()[:200]\n"
+        "    print(answer, flush=True)\n";
     process_ = fork();
     if (process_ == 0) {
       dup2(to[0], 0);

@@ -217,6 +217,9 @@ Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) 
 }
 
 int run(const Options& options) {
+  if (options.graph && !options.on_gpu())
+    fail(Where::current(),
+         "--graph records the steps of a GPU; add --device cuda, or leave it out");
   context().threads = options.threads;
   const std::string why_not = options.on_gpu() ? use_cuda() : "";
   if (!why_not.empty()) return bench::not_run(why_not.c_str());

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../../bench/torch_peer.hpp"
 #include "runner/grade.hpp"
 #include "support/longest_wait.hpp"
+#include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace yotta_test;
@@ -38,6 +40,18 @@ bool positive(const Json& number) {
 }
 
 }  // namespace
+
+TEST_CASE("a peer's answer after a long error in any letters is the next one") {
+  yotta::bench::TorchPeer peer(
+      "class torch: __version__ = '2'\n"
+      "def measure(what):\n"
+      "    if what == 'fail': raise ValueError('\\u00e9\\n' * 200)\n"
+      "    return what");
+  if (!peer.found()) return;  // no Python here
+  CHECK(peer.seconds("1.5") == 1.5);
+  CHECK(message_of([&] { peer.seconds("fail"); }).find("? ? ?") != std::string::npos);
+  CHECK(peer.seconds("2.5") == 2.5);
+}
 
 TEST_CASE("bench matmul: a row for each of ten shapes on each number of threads") {
   const Json report = report_of("matmul", {"--quick", "--pairs", "1", "--threads", "1", "2"});
@@ -70,6 +84,11 @@ TEST_CASE("bench train: a step of each model, beside PyTorch's where it is found
     for (const char* key : {"tokens_per_second", "of_matmul"}) CHECK(positive(row[key]));
     for (const char* key : {"eager", "compiled"}) CHECK(row[key].size() == (peer ? 2 : 0));
   }
+  const runner::Ending wrong =
+      runner::run_limited({program("train"), "--quick", "--graph"}, longest_wait);
+  CHECK(wrong.status == 1);
+  CHECK(wrong.output.find("--graph records the steps of a GPU; add --device cuda") !=
+        std::string::npos);
 }
 
 TEST_CASE("bench generate: text of each model, beside PyTorch's where it is found") {
