@@ -174,8 +174,8 @@ void add_technique_options(Options& to, Arguments& a) {
          in_range(-1, 1 << 20));
   to.add(
       "--loss-tokens", p.loss_tokens,
-      "tokens of a microbatch whose logits exist at once; 0: all. A large vocabulary's logits are "
-      "most of the memory; chunks of 1024 cost the output matrix 1 to 2% of its time. Not with "
+      "tokens of a microbatch whose logits exist at once; 0: all. The logits of a large vocabulary "
+      "are the largest tensor; chunks of 1024 cost the output matrix 1 to 2% of its time. Not with "
       "fsdp or --async-tp",
       at_least(0));
   to.add("--snapshots", p.snapshots, "inputs of layers that revolve may keep", at_least(1));
