@@ -62,14 +62,15 @@ TEST_CASE("the loss in chunks of tokens: seconds and bytes as run, and fewer of 
     for (const MeshShape& shape :
          {MeshShape{}, MeshShape{.tp = 4}, MeshShape{.dp_replicate = 2}, MeshShape{.pp = 2}}) {
       DescribedStep step = small(shape, chunks);
-      step.config.vocabulary = 20000;  // logits are most of the activations
+      step.config.vocabulary = 20000;    // logits are most of the activations
+      step.batch *= shape.dp_replicate;  // a rank's: else it is fullest when DDP sends gradients
       check(step);
       DescribedStep plain = step;
       plain.options.loss_tokens = 0;
       const Cluster cluster = as_seen_by(shape, cluster_named("h100x16"));
       const double held = estimate_step(cluster, step).memory.activations,
                    whole = estimate_step(cluster, plain).memory.activations;
-      CHECK(held <= whole);
+      CHECK(held < whole);
       if (tokens == 100 && shape.pp * shape.dp_replicate == 1) CHECK(held < whole / 1.2);
     }
   }
