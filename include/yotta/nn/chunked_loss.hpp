@@ -23,9 +23,8 @@
 // to dW (chunked_loss_more_bytes()): measured on one core, the loss and the output matrix take 1 to
 // 2% longer in chunks of 1,024 tokens, and 5 to 8% in chunks of 256.
 // Contract: dW is added when the loss is computed, so gradients are set to zero before a step's
-// first loss, not between loss and backward. The weights are there: not with FSDP. A head without
-// bias. The head outlives the loss, and from then on is
-// run with this loss, or with another of this function.
+// first loss, not between loss and backward. The weights are there: not with FSDP. The head has no
+// bias, outlives the loss, and from then on runs with this loss or another of this function.
 // Letters: N tokens of this rank, n of a chunk, C width, V vocabulary, W (V, C) the output matrix.
 // References: Hsu et al. (2024), Liger Kernel: fused linear cross-entropy; Wijmans et al. (2024),
 // Cut Your Losses.
