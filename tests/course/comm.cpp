@@ -361,7 +361,7 @@ TEST_CASE(
   Words words =
       Words{train(), "--warmup", "2", "--text", std::string(YOTTA_SOURCE_DIR) + "/README.md"} +
       tiny;
-  words[6] = "60";  // its --steps
+  words[6] = "200";  // its --steps
   const TemporaryFolder threads;
   const Json without = figures(words + Words{"--ranks", "4"}, threads);
   for (int each = 0; each < (long_form() ? 10 : 1); ++each) {
@@ -369,7 +369,7 @@ TEST_CASE(
     const std::string json = (folder / "figures.json").string();
     const KilledRun run = run_and_kill(
         words + Words{"--ranks", "4", "--comm", "processes", "--tolerate", "2", "--json", json},
-        folder.path(), {{15, {0}}, {30 + 3 * each, {1 + each % 3}}});
+        folder.path(), {{15, {0}}, {60 + 3 * each, {1 + each % 3}}});
     CAPTURE(run.printed);
     CHECK(run.ending.well());
     REQUIRE(run.killed.size() == 2);

@@ -1,5 +1,5 @@
 // `train --comm processes` whose ranks are killed from outside, with kill -9, when it has printed a
-// step.
+// step and that others have taken the places of those killed before.
 //
 //     const KilledRun run = run_and_kill({train, "--comm", "processes", ...}, folder,
 //                                        {{15, {0, 3}}, {40, {1}}});
@@ -45,6 +45,14 @@ inline int64_t last_step(const std::string& printed) {
   const size_t before = printed.find_last_not_of("0123456789", slash - 1);
   return std::atol(printed.c_str() + before + 1);
 }
+// "rank 1 was killed: Killed; another takes its place"
+inline int replaced(const std::string& printed) {
+  const std::string words = "another takes its place";
+  int count = 0;
+  for (size_t at = printed.find(words); at != printed.npos; at = printed.find(words, at + 1))
+    ++count;
+  return count;
+}
 struct Marked {
   pid_t process;
   int place = -1;  // -1: none of the job's
@@ -86,14 +94,16 @@ inline KilledRun run_and_kill(const std::vector<std::string>& train,
                                     "sh"};
   words.insert(words.end(), train.begin(), train.end());
   KilledRun run;
+  int deaths = 0;
   const auto watch = [&](int) -> std::string {
     const size_t next = run.killed.size();
     if (next == plan.size()) return "";
-    const int64_t step = killed_run::last_step(killed_run::text_of(log));
-    if (step < plan[next].step) return "";
+    const std::string printed = killed_run::text_of(log);
+    const int64_t step = killed_run::last_step(printed);
+    if (step < plan[next].step || killed_run::replaced(printed) < deaths) return "";
     for (const killed_run::Marked& each : killed_run::marked("TMPDIR=" + folder.string()))
       for (const int rank : plan[next].ranks)
-        if (each.is_member && each.place == rank) kill(each.process, SIGKILL);
+        if (each.is_member && each.place == rank && kill(each.process, SIGKILL) == 0) ++deaths;
     run.killed.push_back(step);
     return "";
   };
