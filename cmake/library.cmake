@@ -31,6 +31,13 @@ endforeach()
 # Vectors of 64 bytes (device/compile/lanes.hpp) are passed by value within a unit alone. Where
 # registers are narrower, compilers warn that they pass them in another way than with AVX-512.
 target_compile_options(yotta INTERFACE "$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-Wno-psabi>")
+# clang 19 warns about what it finds itself on a processor with AVX10 (Granite Rapids).
+if(yotta_native_flag AND CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  check_cxx_compiler_flag("-Werror ${yotta_native_flag}" YOTTA_NATIVE_IS_QUIET)
+  if(NOT YOTTA_NATIVE_IS_QUIET)
+    list(APPEND yotta_native_flag -Wno-invalid-feature-combination)
+  endif()
+endif()
 if(YOTTA_NATIVE AND yotta_native_flag)
   target_compile_options(yotta INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:${yotta_native_flag}>>")
 endif()
