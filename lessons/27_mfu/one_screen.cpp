@@ -1,5 +1,6 @@
 // MFU: the share of a chip's peak that the model's own FLOPs make up, here of a described H100.
 // What is lost is in the waterfall: its lines and the MFU add up to 100%.
+// HFU also counts what backward computes again: nothing here.
 #include <fmt/format.h>
 
 #include <cmath>
