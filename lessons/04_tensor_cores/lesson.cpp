@@ -188,7 +188,7 @@ void everything_else(Lesson& lesson) {
              "FLOPs per byte to be busy");
   for (const char* name : {"a100", "h100", "h200", "b200"}) {
     const Chip& chip = chip_named(name);
-    lesson.say("{:<10} {:>7.0f} TF/s {:>5.0f} TF/s {:>8.1f} {:>14.0f} against {:.0f}", name,
+    lesson.say("{:<10} {:>7.0f} TF/s {:>5.1f} TF/s {:>8.1f} {:>14.0f} against {:.0f}", name,
                chip.bf16 * 1e-12, chip.f32 * 1e-12, matmul_advantage(chip.bf16, chip.f32),
                chip.bf16 / chip.bandwidth, chip.f32 / chip.bandwidth);
   }
