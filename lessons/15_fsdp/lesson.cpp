@@ -170,7 +170,7 @@ void units(Lesson& lesson, const Sizes& sizes) {
       std::string line;
       for (size_t u = 0; u < fsdp->units().size(); ++u) {
         const bool computes = static_cast<int64_t>(u) == number;
-        line += computes ? " W" : fsdp->units()[u].is_gathered() ? " >" : " .";
+        line += computes ? " #" : fsdp->units()[u].is_gathered() ? " >" : " .";
       }
       lesson.say("{}{}  {}", pass, number, line);
     };
