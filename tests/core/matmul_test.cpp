@@ -105,9 +105,14 @@ TEST_CASE("float: nothing, one, edges of tiles, any layout") {
 TEST_CASE("double: nothing, one, edges of tiles, any layout") {
   check_sizes<double, double>({0, 1, 13, 29}, {1, 16, 33}, {0, 1, 70});
 }
-TEST_CASE("bf16 and f16 are widened, products summed in float") {
-  check_sizes<float, bfloat16>({1, 30}, {2, 33}, {1, 70});
+TEST_CASE("bf16 and f16: products summed in float") {
+  check_sizes<float, bfloat16>({1, 30, 33, 64}, {2, 33, 64}, {1, 31, 64, 70});
   check_sizes<float, float16>({1, 30}, {2, 33}, {1, 70});
+}
+TEST_CASE("few rows, whose products need no packing") {
+  check_sizes<float, float>({1, 2, 3, 4, 5}, {130}, {70, 256});
+  check_sizes<float, bfloat16>({1, 2, 3, 4, 5}, {130}, {70, 256});
+  check_sizes<double, double>({1, 4}, {130}, {70});
 }
 TEST_CASE("several cache blocks in every direction, none of them full") {
   constexpr int64_t BK = BlockShape<float>::BK, BN = BlockShape<float>::b_size / BK;
@@ -117,15 +122,39 @@ TEST_CASE("several cache blocks in every direction, none of them full") {
                                         Layout::rows, Into::accumulate, 2) <= 1.0);
 }
 
-TEST_CASE("the result has the same bits on 1, 2, 3 and 8 threads") {
+TEST_CASE("matmul_rounded is matmul, rounded once, on any number of threads") {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 200, 31},
+                                                                   {3, 200, 500},
+                                                                   {45, 170, 31},
+                                                                   {200, 150, 1300},
+                                                                   {40, 1100, 900},
+                                                                   {900, 33, 64}}) {
+    CAPTURE(m);
+    const Matrix<bfloat16> a(m, k, Layout::rows, 1), b(k, n, Layout::columns, 2);
+    for (const Into into : {Into::overwrite, Into::accumulate})
+      for (const int threads : {1, 3}) {
+        Matrix<bfloat16> rounded(m, n, Layout::wide_rows, 3);
+        Matrix<float> sums(m, n, Layout::wide_rows, 4);
+        for (size_t i = 0; i < sums.memory.size(); ++i)
+          sums.memory[i] = static_cast<float>(rounded.memory[i]);
+        matmul(a.view, b.view, sums.view, into, 1);
+        matmul_rounded(a.view, b.view, rounded.view, into, threads);
+        for (size_t i = 0; i < sums.memory.size(); ++i)
+          CHECK_UNARY(rounded.memory[i].bits == bfloat16(sums.memory[i]).bits);
+      }
+  }
+}
+
+TEST_CASE_TEMPLATE("the result has the same bits on 1, 2, 3 and 8 threads", T, float, bfloat16) {
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{200, 150, 300},
                                                                    {7, 700, 300},
+                                                                   {1, 700, 3000},
                                                                    {500, 20, 257},
                                                                    {129, 1100, 40},
                                                                    {1100, 150, 40},
                                                                    {642, 645, 580}}) {
     CAPTURE(m);
-    const Matrix<float> a(m, k, Layout::rows, 1), b(k, n, Layout::columns, 2);
+    const Matrix<T> a(m, k, Layout::rows, 1), b(k, n, Layout::columns, 2);
     Matrix<float> one(m, n, Layout::rows, 3);
     matmul(a.view, b.view, one.view, Into::overwrite, 1);
     for (const int threads : {2, 3, 8}) {
@@ -137,13 +166,14 @@ TEST_CASE("the result has the same bits on 1, 2, 3 and 8 threads") {
   }
 }
 
-TEST_CASE("overwrite does not read C, and NaN in A reaches its row only") {
+TEST_CASE_TEMPLATE("overwrite does not read C, and NaN in A reaches its row only", T, float,
+                   bfloat16) {
   const int64_t m = 40, n = 70, k = 50;
-  Matrix<float> a(m, k, Layout::rows, 1);
-  const Matrix<float> b(k, n, Layout::rows, 2);
+  Matrix<T> a(m, k, Layout::rows, 1);
+  const Matrix<T> b(k, n, Layout::rows, 2);
   Matrix<float> c(m, n, Layout::rows, 3);
   for (float& x : c.memory) x = NAN;
-  a.view(17, 3) = NAN;
+  a.view(17, 3) = T(NAN);
   matmul(a.view, b.view, c.view, Into::overwrite, 2);
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) CHECK(std::isnan(c.view(i, j)) == (i == 17));

@@ -79,6 +79,7 @@ template <class A, class B>
 void round_product(MatrixView<A> a, MatrixView<B> b, MatrixView<bfloat16> c, Into into,
                    Where where) {
   check_matmul(a, b, c, where);
+  if (can_round(a, c)) return matmul_rounded(a, b, c, into, context().threads, where);
   const int64_t rows = std::min(c.rows, std::max<int64_t>(256, (1 << 20) / (c.cols + 1)));
   const PackBuffer<float> scratch(rows * c.cols);
   for (int64_t begin = 0; begin < c.rows; begin += rows) {

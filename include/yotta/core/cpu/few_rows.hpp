@@ -1,0 +1,96 @@
+// C (m, n) = A (m, k) B (k, n) of at most four rows, as when text is written token by token.
+//
+//     x  (1, k)   |████████████|         every number of C is a dot product of two rows in memory:
+//                  ············          B's columns, the rows of a linear layer's weight
+//     w' (k, n)   |████████████| 0 ──►  y0
+//                 |████████████| 1 ──►  y1
+//
+// Each weight is used once a row: to fetch it is what costs, and to pack it first would cost as
+// much again. So nothing is packed, and a few columns at a time share the loads of A.
+// Cost: 2 m n k FLOPs; B is read once. Sums go lane by lane over k, then over the lanes: each
+// number has one order, whatever the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "yotta/core/cpu/matmul_packing.hpp"
+#include "yotta/core/cpu/thread_pool.hpp"
+#include "yotta/core/dtype.hpp"
+#include "yotta/core/matrix_view.hpp"
+
+namespace yotta {
+
+namespace detail {
+
+template <class Real>
+Real sum_of_lanes(typename TileShape<Real>::Register x) {
+  Real lane[TileShape<Real>::lanes];
+  store_register(lane, x);
+  for (int half = TileShape<Real>::lanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+  return lane[0];
+}
+
+// c (Rows, Columns) (+)= a (Rows, k) b (k, Columns); along k both are neighbours in memory.
+template <int Rows, int Columns, class A, class B, class C>
+void dot_products(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, bool add) {
+  using Real = Computed<C>;
+  constexpr int lanes = TileShape<Real>::lanes;
+  typename TileShape<Real>::Register sum[Rows][Columns] = {};
+  const int64_t whole = a.cols / lanes * lanes;
+  for (int64_t l = 0; l < whole; l += lanes)
+    for (int j = 0; j < Columns; ++j) {
+      const auto column = load_register<Real>(&b(l, j));
+      for (int i = 0; i < Rows; ++i) sum[i][j] += load_register<Real>(&a(i, l)) * column;
+    }
+  for (int i = 0; i < Rows; ++i)
+    for (int j = 0; j < Columns; ++j) {
+      Real total = sum_of_lanes<Real>(sum[i][j]);
+      for (int64_t l = whole; l < a.cols; ++l)
+        total += static_cast<Real>(a(i, l)) * static_cast<Real>(b(l, j));
+      c(i, j) = static_cast<C>(add ? static_cast<Real>(c(i, j)) + total : total);
+    }
+}
+
+template <int Rows, class A, class B, class C>
+void dot_rows(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, bool add) {
+  constexpr int columns = 8 / Rows;  // eight sums or six hide the latency of one
+  int64_t j = 0;
+  for (; j + columns <= c.cols; j += columns)
+    dot_products<Rows, columns>(a, sub_matrix(b, 0, j, b.rows, columns),
+                                sub_matrix(c, 0, j, c.rows, columns), add);
+  for (; j < c.cols; ++j)
+    dot_products<Rows, 1>(a, sub_matrix(b, 0, j, b.rows, 1), sub_matrix(c, 0, j, c.rows, 1), add);
+}
+
+}  // namespace detail
+
+template <class A, class B, class C>
+bool has_few_rows(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c) {
+  return c.rows <= 4 && a.col_stride == 1 && b.row_stride == 1 && c.col_stride == 1;
+}
+
+// C = A B or C += A B, where has_few_rows().
+template <class A, class B, class Real>
+void matmul_few_rows(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into, int threads) {
+  const bool add = into == Into::accumulate;
+  const int64_t parts = std::clamp<int64_t>(c.cols / 64, 1, threads);
+  std::atomic<int64_t> next = 0;
+  ThreadPool::instance().run(static_cast<int>(parts), [&](int) {
+    for (int64_t part = next++; part < parts; part = next++) {
+      const int64_t begin = c.cols * part / parts, count = c.cols * (part + 1) / parts - begin;
+      const auto columns = sub_matrix(b, 0, begin, b.rows, count);
+      const auto to = sub_matrix(c, 0, begin, c.rows, count);
+      switch (c.rows) {
+        case 1: detail::dot_rows<1>(a, columns, to, add); break;
+        case 2: detail::dot_rows<2>(a, columns, to, add); break;
+        case 3: detail::dot_rows<3>(a, columns, to, add); break;
+        default: detail::dot_rows<4>(a, columns, to, add);
+      }
+    }
+  });
+}
+
+}  // namespace yotta
