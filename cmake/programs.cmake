@@ -77,7 +77,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     set(header ${PROJECT_BINARY_DIR}/CMakeFiles/yotta_precompiled_${kind}.dir/cmake_pch.hxx.pch)
     set(code ${PROJECT_BINARY_DIR}/${kind}_code.o)
     add_custom_command(OUTPUT ${code} DEPENDS ${header} VERBATIM
-      COMMAND ${CMAKE_CXX_COMPILER} ${flags} -ffunction-sections -c ${header} -o ${code})
+      COMMAND ${CMAKE_CXX_COMPILER} ${flags} ${yotta_quiet_flag} -ffunction-sections -c ${header} -o ${code})
     add_library(yotta_code_of_${kind} STATIC EXCLUDE_FROM_ALL ${code})
     set_target_properties(yotta_code_of_${kind} PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(yotta_code_of_${kind} PRIVATE yotta::compiled)
