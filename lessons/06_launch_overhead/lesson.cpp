@@ -5,6 +5,7 @@
 #include "course/lesson/lesson.hpp"
 #include "course/pictures/launch_picture.hpp"
 #include "missing_event.hpp"
+#include "yotta/device/emulator/loads_in_flight.hpp"
 #include "yotta/device/occupancy.hpp"
 #include "yotta/machine/latency_hiding.hpp"
 #include "yotta/machine/toggle_power.hpp"
@@ -65,6 +66,12 @@ void sizes(Lesson& lesson, const Host& host) {
   lesson.number("hiding_us", us(hiding_seconds(host)));
 }
 
+// Whether the chip, with the gaps before its kernels, takes as long as the host or longer.
+bool chip_is_the_limit(int64_t sequences, const Host& host) {
+  const LaunchRun run = simulate(gpt2_step(sequences), host);
+  return run.busy + host.gap * static_cast<double>(run.spans.size() / 2) >= run.host;
+}
+
 void steps(Lesson& lesson, const Host& host) {
   lesson.section("A training step of GPT-2 small on an H100, by sequences of 1024 tokens");
   lesson.say("{:>10}{:>10}{:>12}{:>12}{:>12}{:>12}{:>14}", "sequences", "kernels", "host, ms",
@@ -77,6 +84,9 @@ void steps(Lesson& lesson, const Host& host) {
                100 * run.busy_share(), ms(last.begin - last.issued));
     lesson.number(fmt::format("step.{}.busy_share", sequences), run.busy_share());
   }
+  int64_t first = 1;
+  while (!chip_is_the_limit(first, host)) ++first;
+  lesson.say("sequences from which on the chip is the limit: {}", first);
 }
 
 void fewer(Lesson& lesson, const Host& host) {
@@ -210,6 +220,28 @@ void occupied(Lesson& lesson) {
   }
 }
 
+// Little's law by a run: kernels that load, on two SMs of an H100, in the emulator.
+void counted_in_flight(Lesson& lesson) {
+  const Multiprocessors& h100 = multiprocessors_of("h100");
+  const double sms = 2, needed = sms * bytes_in_flight(h100);
+  lesson.section(fmt::format(
+      "Bytes in flight, counted in a run on 2 SMs of an H100; the law asks for {:.1f} KB",
+      1e-3 * needed));
+  lesson.say("{:>10}{:>12}{:>14}{:>14}{:>22}{:>12}", "threads", "shared, KB", "blocks, an SM",
+             "counted, KB", "latency x rate, KB", "bandwidth");
+  emulator_options().chip.count = static_cast<int>(sms);
+  for (const BlockNeeds& block :
+       {BlockNeeds{256}, {256, 48 * 1024}, {128, 48 * 1024}, {128, 100 * 1024}}) {
+    const Occupancy fits = occupancy(h100, block);
+    const double rate = bandwidth_reached(h100, fits.warps(), 4) * sms / h100.count;
+    const double counted = emulator::loads_in_flight(block.threads, block.shared, 4);
+    lesson.say("{:>10}{:>12.0f}{:>14}{:>14.2f}{:>22.2f}{:>11.0f}%", block.threads,
+               static_cast<double>(block.shared) / 1024, fits.blocks(), 1e-3 * counted,
+               1e-3 * h100.latency * rate, 100 * std::min(1.0, counted / needed));
+  }
+  emulator_options() = {};
+}
+
 void toggles(Lesson& lesson) {
   lesson.section("Bits that toggle in a matmul, a multiply-add, and what a model makes of them");
   lesson.say("{:<10}{:>10}{:>10}{:>8}{:>8}{:>14}{:>10}{:>12}", "", "operands", "products", "sums",
@@ -247,6 +279,7 @@ int main(int argc, char** argv) {
         real_streams(lesson);
         little(lesson);
         occupied(lesson);
+        counted_in_flight(lesson);
         toggles(lesson);
         lesson.say("\nNext: write it yourself, ./yotta check 06");
       },
