@@ -12,6 +12,7 @@
 // OpenBLAS may not know a processor newer than itself and then falls back to a slow kernel: before
 // anything is measured, every kernel it has is tried in a process of its own and the fastest is
 // taken.
+// Beside each pair stands our rate with the same matrices in bf16, summed in f32.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -84,15 +85,12 @@ class Problem {
         seed = seed * 1664525u + 1013904223u;
         x = static_cast<float>(seed >> 8) * 0x1p-23f - 1.0f;
       }
+    for (const float x : a_) a_bf16_.emplace_back(x);
+    for (const float x : b_) b_bf16_.emplace_back(x);
   }
 
-  void ours() {
-    const auto a = a_transposed() ? transposed(row_major(a_.data(), shape_.k, shape_.m))
-                                  : row_major(a_.data(), shape_.m, shape_.k);
-    const auto b = b_transposed() ? transposed(row_major(b_.data(), shape_.n, shape_.k))
-                                  : row_major(b_.data(), shape_.k, shape_.n);
-    matmul(a, b, row_major(c_.data(), shape_.m, shape_.n), Into::overwrite, threads_);
-  }
+  void ours() { multiply(a_, b_); }
+  void ours_in_bf16() { multiply(a_bf16_, b_bf16_); }
 
   void theirs() {
 #ifdef YOTTA_HAVE_OPENBLAS
@@ -122,10 +120,19 @@ class Problem {
   }
   bool a_transposed() const { return shape_.layout[0] == 't'; }
   bool b_transposed() const { return shape_.layout[1] == 't'; }
+  template <class T>
+  void multiply(const std::vector<T>& left, const std::vector<T>& right) {
+    const auto a = a_transposed() ? transposed(row_major(left.data(), shape_.k, shape_.m))
+                                  : row_major(left.data(), shape_.m, shape_.k);
+    const auto b = b_transposed() ? transposed(row_major(right.data(), shape_.n, shape_.k))
+                                  : row_major(right.data(), shape_.k, shape_.n);
+    matmul(a, b, row_major(c_.data(), shape_.m, shape_.n), Into::overwrite, threads_);
+  }
 
   Shape shape_;
   int threads_;
   std::vector<float> a_, b_, c_;
+  std::vector<yotta::bfloat16> a_bf16_, b_bf16_;
 };
 
 // Until no thread of the other library looks for work any more, and then until this one's are awake
@@ -164,7 +171,7 @@ Pair measure_pair(int repeats, int threads, Outer&& outer, Inner&& inner) {
 struct Row {
   Shape shape;
   int threads;
-  std::vector<double> ours, theirs, ratios;  // GFLOP/s, and quotients
+  std::vector<double> ours, theirs, bf16, ratios;  // GFLOP/s, and quotients
 };
 
 // The matrices are made anew each time: where their pages lie in the caches is luck, and not always
@@ -182,6 +189,9 @@ void add_pair(Row& row) {
   row.ours.push_back(work / time.outer);
   row.theirs.push_back(work / time.inner);
   row.ratios.push_back(time.inner / time.outer);
+  const auto bf16_call = [&] { problem.ours_in_bf16(); };
+  settle(row.threads, bf16_call);
+  row.bf16.push_back(work / 2 / seconds_of(repeats, bf16_call));
 }
 
 void expect_equal(const Shape& shape, int threads) {
@@ -192,10 +202,16 @@ void expect_equal(const Shape& shape, int threads) {
 }
 
 Json as_json(const Row& row, bool peer) {
-  Json json = {
-      {"m", row.shape.m},           {"n", row.shape.n},       {"k", row.shape.k},
-      {"layout", row.shape.layout}, {"threads", row.threads}, {"gflops", median(row.ours)},
-      {"openblas_gflops", nullptr}, {"ratio", nullptr},       {"pairs", row.ratios.size()}};
+  Json json = {{"m", row.shape.m},
+               {"n", row.shape.n},
+               {"k", row.shape.k},
+               {"layout", row.shape.layout},
+               {"threads", row.threads},
+               {"gflops", median(row.ours)},
+               {"bf16_gflops", median(row.bf16)},
+               {"openblas_gflops", nullptr},
+               {"ratio", nullptr},
+               {"pairs", row.ratios.size()}};
   if (peer) {
     json["openblas_gflops"] = median(row.theirs);
     json["ratio"] = median(row.ratios);
@@ -268,7 +284,7 @@ std::vector<Json> measure_all(const Options& options) {
     std::vector<Row> rows;
     for (const Shape& shape : all) {
       if (have_peer) expect_equal(shape, threads);
-      rows.push_back({shape, threads, {}, {}, {}});
+      rows.push_back({shape, threads, {}, {}, {}, {}});
     }
     for (int round = 0; round < options.pairs; ++round) {
       for (Row& row : rows) add_pair(row);
@@ -281,7 +297,8 @@ std::vector<Json> measure_all(const Options& options) {
 }
 
 void print_rows(const std::vector<Json>& rows) {
-  console::Table table({"threads", "m", "n", "k", "layout", "yotta GFLOP/s", "OpenBLAS", "ratio"});
+  console::Table table(
+      {"threads", "m", "n", "k", "layout", "yotta GFLOP/s", "OpenBLAS", "ratio", "yotta in bf16"});
   for (const Json& row : rows) {
     const auto number = [&](const char* key, int digits) {
       return row[key].is_null() ? std::string("-")
@@ -289,7 +306,7 @@ void print_rows(const std::vector<Json>& rows) {
     };
     table.row({row["threads"].dump(), row["m"].dump(), row["n"].dump(), row["k"].dump(),
                row["layout"].get<std::string>(), number("gflops", 1), number("openblas_gflops", 1),
-               number("ratio", 3)});
+               number("ratio", 3), number("bf16_gflops", 1)});
   }
   fmt::print("{}", table.text());
 }

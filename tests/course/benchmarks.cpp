@@ -58,7 +58,8 @@ TEST_CASE("bench matmul: a row for each of ten shapes on each number of threads"
   REQUIRE(report["rows"].size() == 20);
   const bool peer = report.contains("minimum");
   for (const Json& row : report["rows"]) {
-    for (const char* key : {"m", "n", "k", "threads", "gflops"}) CHECK(positive(row[key]));
+    for (const char* key : {"m", "n", "k", "threads", "gflops", "bf16_gflops"})
+      CHECK(positive(row[key]));
     CHECK(std::set<std::string>{"nn", "nt", "tn"}.contains(row["layout"]));
     for (const char* key : {"openblas_gflops", "ratio"})
       CHECK((peer ? positive(row[key]) : row[key].is_null()));
