@@ -196,14 +196,14 @@ struct CommChoice::State {
     console::muted() = !heard;
   }
   void join() {
-    epochs = SocketEpochs::find([this](int rank) { be_heard(rank == 0); });
+    const LinkSpeed speed = link.empty() ? LinkSpeed{} : parse_link(link);
+    epochs = SocketEpochs::find([this](int rank) { be_heard(rank == 0); }, speed);
     if (epochs) return;
     ProcessRanksOptions options = options_of(comm == "nccl", shares_gpu);
     if (line == nullptr) {
       processes = join_by_mpi(std::move(options));
       return;
     }
-    const LinkSpeed speed = link.empty() ? LinkSpeed{} : parse_link(link);
     processes = std::make_unique<SocketRanks>(
         SocketRanksOptions{std::move(options), {.compare_calls = true}, speed}, Where::current());
   }

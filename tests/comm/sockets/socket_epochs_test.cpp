@@ -7,6 +7,6 @@ using namespace yotta;
 
 TEST_CASE("a process that was not started as a member is none") {
   const auto none = [](const char*) -> const char* { return nullptr; };
-  CHECK(SocketEpochs::find([](int) {}, none) == nullptr);
+  CHECK(SocketEpochs::find([](int) {}, {}, none) == nullptr);
   CHECK(epoch_host() == nullptr);
 }

@@ -30,8 +30,9 @@ namespace yotta {
 class SocketEpochs : public EpochHost {
  public:
   // Null: this process was not started by run_members. on_epoch(rank) is called when an epoch
-  // begins; -1: this process takes no part.
+  // begins; -1: this process takes no part. `link`: what is sent in all epochs is slowed to this.
   static std::unique_ptr<SocketEpochs> find(std::function<void(int rank)> on_epoch,
+                                            const LinkSpeed& link = {},
                                             const Environment& get = own_environment);
   ~SocketEpochs() override;
 
@@ -40,13 +41,15 @@ class SocketEpochs : public EpochHost {
   bool is_first() const { return rank_ == 0; }
 
  private:
-  SocketEpochs(std::shared_ptr<JobLine> line, int place, std::function<void(int)> on_epoch)
-      : line_(std::move(line)), on_epoch_(std::move(on_epoch)), rank_(place) {}
+  SocketEpochs(std::shared_ptr<JobLine> line, int place, std::function<void(int)> on_epoch,
+               const LinkSpeed& link)
+      : line_(std::move(line)), on_epoch_(std::move(on_epoch)), link_(link), rank_(place) {}
   Epoch enter(const JobNews& news);
   bool run_epoch(const JobNews& news, EpochMember& member, Where where);
 
   std::shared_ptr<JobLine> line_;
   std::function<void(int)> on_epoch_;
+  LinkSpeed link_;
   int rank_;  // in the last epoch; -1: it took no part
 };
 

@@ -10,11 +10,11 @@
 namespace yotta {
 
 YOTTA_INLINE std::unique_ptr<SocketEpochs> SocketEpochs::find(
-    std::function<void(int rank)> on_epoch, const Environment& get) {
+    std::function<void(int rank)> on_epoch, const LinkSpeed& link, const Environment& get) {
   const char* const place = get("RANK");
   if (!JobLine::is_member(get) || place == nullptr) return nullptr;
   std::unique_ptr<SocketEpochs> host(
-      new SocketEpochs(JobLine::find(get), std::atoi(place), std::move(on_epoch)));
+      new SocketEpochs(JobLine::find(get), std::atoi(place), std::move(on_epoch), link));
   epoch_host() = host.get();
   return host;
 }
@@ -61,7 +61,9 @@ YOTTA_INLINE bool SocketEpochs::run_epoch(const JobNews& news, EpochMember& memb
   if (rank_ < 0) return false;
   bool done = false;
   try {
-    SocketRanks ranks(line_, news.epoch, {}, where);
+    SocketRanksOptions options;
+    options.link = link_;
+    SocketRanks ranks(line_, news.epoch, std::move(options), where);
     run_ranks(
         ranks.size(), [&](Communicator& world) { done = member.run(world, epoch); }, {}, where);
   } catch (const PeerFailed&) {
