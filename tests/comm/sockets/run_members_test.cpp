@@ -286,8 +286,10 @@ TEST_CASE("Ctrl-C also reaches the ranks: nobody takes their places") {
 }
 
 TEST_CASE("a process that is stopped and goes on is not killed") {
-  const std::string words =
-      "(sleep 0.1; kill -CONT $$) & kill -STOP $$; sleep 2.5; printf finished >&${YOTTA_WORDS#fd:}";
+  const std::string is_stopped = "grep -q '^State:.T' /proc/$$/status";
+  const std::string words = "(until " + is_stopped +
+                            "; do sleep 0.01; done; sleep 0.1; kill -CONT $$) & kill -STOP $$; "
+                            "sleep 2.5; printf finished >&${YOTTA_WORDS#fd:}";
   const LaunchResult result =  // no epoch begins, for which they would be late
       started(2, 3, {"/bin/bash", "-c", words}, {.most_deaths = 0, .patience = 2});
   CHECK(result.status == 0);

@@ -49,7 +49,10 @@ TEST_CASE("a process that has come and ends with status 0 without a word has fai
 
 TEST_CASE("a stopped process is named, once, and goes on when it is continued") {
   const std::string said = stderr_of([] {
-    const std::string continued = "(sleep 0.3; kill -CONT $$) & kill -STOP $$; ";
+    // When its starter has said so, or after a minute.
+    const std::string named =
+        "for i in {1..6000}; do test -s /dev/stderr && break; sleep 0.01; done";
+    const std::string continued = "(" + named + "; kill -CONT $$) & kill -STOP $$; ";
     CHECK(run_script(2, "test $RANK = 0 && exit; " + continued + "exit 4").status == 4);
   });
   CHECK(said == "rank 1 is stopped: the run goes on when it is continued\n");
@@ -65,10 +68,22 @@ TEST_CASE("a signal that has come to the starter is passed on to all") {
 }
 
 TEST_CASE("a process that is stopped when another fails is killed after a while, and named") {
+  const TemporaryFolder folder;
+  const std::string rank = "echo $$ > " + (folder / "$RANK").string() + "; ",
+                    zero = (folder / "0").string(), two = (folder / "2").string();
+  // Rank 1 fails when rank 0 is stopped and rank 2 has ended.
+  const std::string others = fmt::format(
+      "until test -s {0} && grep -q '^State:.T' /proc/$(cat {0})/status && test -s {1} && "
+      "! test -e /proc/$(cat {1}); do sleep 0.01; done; ",
+      zero, two);
   std::string text;
   stderr_of([&] {
-    const LaunchResult result =
-        run_script(3, "test $RANK = 0 && kill -STOP $$; test $RANK = 2 || exit 4", 0.2);
+    const LaunchResult result = run_script(3,
+                                           rank +
+                                               "test $RANK = 0 && kill -STOP $$; test $RANK = 2 "
+                                               "&& exit; " +
+                                               others + "exit 4",
+                                           0.2);
     CHECK(result.status == 128 + 9);
     text = result.text;
   });

@@ -189,8 +189,9 @@ class MembersRun {
                            : fmt::format("{} has ended with status {}", describe(member), code));
     const std::string how = fmt::format("was killed: {}", strsignal(WTERMSIG(status)));
     if (!finished) return bury(member, how, code);
-    if (result_.status != 0) return;                                    // this starter has ended it
-    const bool is_first = state_.members[0].process == member.process;  // which writes the results
+    if (result_.status != 0) return;  // this starter has ended it
+    // The first writes the results.
+    const bool is_first = !state_.members.empty() && state_.members[0].process == member.process;
     if (is_first) result_.status = code;
     end(0, describe(member) + " " + how + ", when the work was done");
   }
