@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -403,28 +404,48 @@ TEST_CASE(
 
 namespace {
 
-// Waits until the process holds SIGTERM back; false if it ends before.
+// Does the process hold SIGTERM back?
 bool holds_signals(pid_t process) {
-  while (true) {
-    std::ifstream file(fmt::format("/proc/{}/status", process));
-    bool alive = false;
-    for (std::string line; std::getline(file, line);) {
-      alive = alive || (line.starts_with("State:") && !contains(line, "Z"));
-      if (line.starts_with("SigBlk:") &&
-          (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0)
-        return true;
-    }
-    if (!alive) return false;
-  }
+  std::ifstream file(fmt::format("/proc/{}/status", process));
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("SigBlk:"))
+      return (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+  return false;
 }
+
+// `train` whose large program takes as long to load as the test wants.
+class SlowToLoad {
+ public:
+  SlowToLoad() {
+    const std::string usual = from_ctest("YOTTA_TRAIN"), pipe = (folder_ / "loads").string(),
+                      large = (folder_ / "train_program").string();
+    std::filesystem::copy_file(usual, train());
+    yotta::write_file(
+        large, fmt::format("#!/bin/sh\nread word <'{}'\nexec '{}_program' \"$@\"\n", pipe, usual));
+    std::filesystem::permissions(large, std::filesystem::perms::owner_all);
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    pipe_ = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  }
+  ~SlowToLoad() { close(pipe_); }
+  SlowToLoad(const SlowToLoad&) = delete;
+  SlowToLoad& operator=(const SlowToLoad&) = delete;
+  std::string train() const { return (folder_ / "train").string(); }
+  // One run's is loaded now.
+  void load() const { CHECK(write(pipe_, "now\n", 4) == 4); }
+
+ private:
+  TemporaryFolder folder_;
+  int pipe_ = -1;
+};
 
 }  // namespace
 
 TEST_CASE(
     "--requeue: a signal that comes while the program is being loaded waits; else it ends it") {
   const TemporaryFolder folder;
+  const SlowToLoad slow;
   const std::string out = (folder / "out").string();
-  Words command = {from_ctest("YOTTA_TRAIN"), "--steps", "500", "--batch", "4"};
+  Words command = {slow.train(), "--steps", "500", "--batch", "4"};
   command.insert(command.end(), tiny.begin(), tiny.end());
   const Started other(command, out);
   kill(other.process(), SIGTERM);
@@ -437,8 +458,9 @@ TEST_CASE(
     else
       with.push_back(how + kept);
     const Started run(with, out);
-    REQUIRE(holds_signals(run.process()));
+    REQUIRE(comes([&] { return run.has_ended() || holds_signals(run.process()); }));
     kill(run.process(), SIGTERM);
+    slow.load();
     CHECK(run.wait() == 0);
     CHECK(contains(yotta::read_file(out), "stopped by SIGTERM after step 1 of 500"));
     std::filesystem::remove(out);
