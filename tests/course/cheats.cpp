@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -102,7 +101,6 @@ inline Neighbours neighbours(const Channel& ring) {
 struct Attack {
   Ending ending;
   std::vector<record::Line> lines;
-  double seconds = 0;
   bool passed(const std::string& name) const {
     for (const record::Line& line : lines)
       if (line.what == "passed" && line.name == name) return true;
@@ -121,11 +119,9 @@ Attack attack(const std::string& cheat, Wall wall, double seconds = 10,
   limits.seconds = seconds;
   limits.memory = instrumented ? 64 << 20 : 256 << 20;
   limits.instrumented = instrumented;
-  const auto start = std::chrono::steady_clock::now();
   const Sandboxed run =
       run_sandboxed(from_ctest("YOTTA_CHEATING_PROGRAM"), {"", ""}, key, limits, wall);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return {run.ending, record::unsealed(run.record, key), took.count()};
+  return {run.ending, record::unsealed(run.record, key)};
 }
 
 // The walls that work on this machine, with a program that does nothing wrong.
@@ -556,7 +552,7 @@ TEST_CASE("no process is started, no thread outlives its program, no signal reac
     const Attack signalled = attack("signal the grader", wall);
     CHECK_FALSE(signalled.passed("10.1: the cheat"));
     CHECK(signalled.closed());
-    CHECK(signalled.seconds < 10);
+    CHECK_FALSE(signalled.ending.too_late);
   });
 }
 

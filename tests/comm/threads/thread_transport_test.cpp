@@ -116,9 +116,9 @@ TEST_CASE("communicators that are dropped leave nothing behind") {
       world.barrier();
       return mallinfo2().uordblks;  // of both ranks
     };
-    const size_t before = split_often(200), after = split_often(4000);
+    const size_t before = split_often(200), after = split_often(1000);
     world.barrier();
-    CHECK(after < before + 4000 * 20);  // 1.5 kB a call were left
+    CHECK(after < before + 1000 * 20);  // 1.5 kB a call were left
   });
 }
 
