@@ -255,6 +255,7 @@ const Doors doors = {
     {"device/emulator/mma_arithmetic.hpp", "the shapes and registers of mma instructions"},
     {"device/unchanged/half_types.hpp", "CUDA's 16-bit floats and their arithmetic"},
     {"device/emulator/compiler_hooks.hpp", "what the compiler calls in checked kernels"},
+    {"device/cuda/wgmma_instructions.hpp", "the PTX of wgmma, of every width"},
     {"device/compile/tiles.hpp", "one operation of a graph, run at once"},
     {"device/compile/lanes.hpp", "the text at the top of generated C++"},
     {"device/compile/cuda_functions.hpp", "the text at the top of generated CUDA"},

@@ -24,9 +24,9 @@ set(nvcc_headers device/atomics device/block_cluster device/cooperative_groups d
     device/flash_attention_rungs device/fp8 device/graphs device/half device/kernel device/ldmatrix device/matmul_kernels
     device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs device/mbarrier device/mma device/occupancy device/roofline_matmul
     device/streams device/tensor_cores_cuda_pipeline device/tensor_cores_rungs device/tensor_cores_hopper_rungs device/tensor_map device/vector_types device/warp_groups device/wgmma device/cuda/body_kernels device/cuda/cuda_accelerator
-    device/cuda/strided_matmul device/emulator/cuda_builtins nn/cpu/body nn/cuda/block_mask_on_device nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
+    device/cuda/strided_matmul device/cuda/wgmma_instructions device/emulator/cuda_builtins nn/cpu/body nn/cuda/block_mask_on_device nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
 list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/\\1.hpp")
-set(nvcc_tests atomics block_cluster cooperative_groups counted cp_async cp_async_bulk cp_async_bulk_tensor cuda_pipeline device_memory emulator/cuda_builtins flash_attention_backward
+set(nvcc_tests atomics block_cluster cooperative_groups counted cp_async cp_async_bulk cp_async_bulk_tensor cuda/wgmma_instructions cuda_pipeline device_memory emulator/cuda_builtins flash_attention_backward
     flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp flex_attention_kernel fp8 graphs half
     kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mbarrier mma mma_fragments roofline_matmul streams
     tensor_cores tensor_cores_cluster tensor_cores_cuda_pipeline tensor_cores_hopper tensor_cores_hopper_rungs tensor_cores_persistent tensor_cores_pipeline
@@ -54,7 +54,11 @@ else()
   set_tests_properties(nvcc_headers PROPERTIES COST 50)
   yotta_long(TESTS nvcc_headers)
   foreach(file ${nvcc_files})
-    yotta_add_test(nvcc_${file} ${NVCC} ${gpu_flags} ${gpu_code} -c -o /dev/null ${PROJECT_SOURCE_DIR}/${file})
+    set(code ${gpu_code})
+    if(file MATCHES "/hopper_")
+      set(code -arch=sm_90a)
+    endif()
+    yotta_add_test(nvcc_${file} ${NVCC} ${gpu_flags} ${code} -c -o /dev/null ${PROJECT_SOURCE_DIR}/${file})
     yotta_long(TESTS nvcc_${file})
   endforeach()
 
@@ -92,7 +96,7 @@ else()
   add_custom_target(gpu_tests DEPENDS ${gpu_tests})
   add_dependencies(long_programs gpu_tests)
   yotta_add_test(nvcc_gpu_tests ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target gpu_tests)
-  set_tests_properties(nvcc_gpu_tests PROPERTIES RUN_SERIAL ON TIMEOUT 600 FIXTURES_SETUP gpu_tests)
+  set_tests_properties(nvcc_gpu_tests PROPERTIES RUN_SERIAL ON TIMEOUT 900 FIXTURES_SETUP gpu_tests)
   foreach(tool tests memcheck racecheck initcheck synccheck)
     yotta_add_test(gpu_${tool} ${CMAKE_CURRENT_SOURCE_DIR}/device/on_gpu ${tool} ${gpu_tests})
     set_tests_properties(gpu_${tool} PROPERTIES RUN_SERIAL ON TIMEOUT 900 FIXTURES_REQUIRED gpu_tests)

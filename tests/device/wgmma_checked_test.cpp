@@ -151,6 +151,22 @@ void check_others() {
              {line_at("of others"), "reads what nobody has written: tile"});
 }
 
+// Sums in f16, two in a register, of which one is written before it is there.
+__global__ void writes_a_half(uint32_t* out) {
+  __shared__ __align__(128) uint32_t tile[n * 8];
+  tile[threadIdx.x] = 0;
+  fence_proxy_async();
+  __syncthreads();
+  uint32_t d[n / 4] = {};
+  const uint32_t a[4] = {};
+  wgmma_fence();
+  wgmma<n, float16>(d, a, wgmma_descriptor(tile, n * 16, 128, Swizzle::none));  // line: of halves
+  wgmma_commit_group();
+  d[1] = 0x10000u;  // line: writes a half
+  wgmma_wait_group<0>();
+  out[threadIdx.x] = d[0];
+}
+
 // A thread loads tiles of B into one place; the group multiplies them by ones. The group arrives
 // for the next tile after it has waited for its wgmma, or before: all threads, or a few that speak
 // for the others.
@@ -249,6 +265,17 @@ TEST_CASE("wgmma: tiles of tf32 and of numbers of 8 bits are watched too") {
   check_others<int8_t>();
 }
 
+TEST_CASE("wgmma: sums in f16 are watched too") {
+  DeviceArray<uint32_t> out(128);
+  const std::string message =
+      error_of([&] { launch(writes_a_half, 1, 128, 0, nullptr, out.data()); });
+#if defined(__clang__)
+  check_says(message, {line_at("of halves"), "d[2] of lane 0 was written while this wgmma"});
+#else
+  check_says(message, {line_at("writes a half"), "writes a sum of the wgmma"});
+#endif
+}
+
 TEST_CASE("wgmma: a tile stays until it is done") {
   check_says(multiplied(Mistake::tile_replaced),
              {line_at("wgmma"), "this wgmma reads a_tile, element 9 of 4096", "wgmma_wait_group"});
@@ -292,7 +319,7 @@ __global__ void describes(size_t at, uint64_t* out) {
   volatile char* const more = of_a_function();
   *more = 1;
   const char* const tile = dynamic_shared<char>() + at;
-  *out = wgmma_descriptor(tile, 16, 128, Swizzle::none);
+  *out = wgmma_descriptor(tile, 16, 128, Swizzle::none);  // line: far tile
   *out += static_cast<uint64_t>(*more);
 }
 
@@ -304,5 +331,6 @@ TEST_CASE("wgmma: a place for which a descriptor has no number is refused") {
     return error_of([&] { launch(describes, 1, 1, 227 * 1024, nullptr, at, out.data()); });
   };
   CHECK(run(200 * 1024) == "no error");
-  check_says(run(226 * 1024), {"thread (0, 0, 0): wgmma_descriptor()", "2^18"});
+  check_says(run(226 * 1024),
+             {line_at("far tile"), "thread (0, 0, 0): wgmma_descriptor()", "2^18"});
 }

@@ -2,9 +2,10 @@
 // numbers into 64 x n sums of 32 bits, and goes on meanwhile. B comes straight from shared memory,
 // A from there or from registers. A row of k has 32 bytes in every type:
 //
-//     bfloat16, float16             k 16   sums in f32
+//     bfloat16                      k 16   sums in f32
+//     float16                       k 16   sums in f32, or in f16
 //     float (tf32: 19 of its bits)  k 8    sums in f32
-//     float8_e4m3, float8_e5m2      k 32   sums in f32
+//     float8_e4m3, float8_e5m2      k 32   sums in f32, or in f16
 //     int8_t, uint8_t               k 32   sums in int32_t, which wrap around
 //
 //     wgmma_fence();                             d is set, the tensor core may begin
@@ -14,8 +15,10 @@
 //     wgmma_wait_group<0>();                     until no group is at work: d is there
 //
 // Who holds what. Warp w has rows 16 w to 16 w + 15, as in mma_m16n8k16 (mma_fragments.hpp), and n
-// / 8 such fragments of D side by side: wgmma_cell(thread, i). Of A in registers it has number i at
-// wgmma_a_cell<Input>(thread, i), as in the mma of that type.
+// / 8 such fragments of D side by side: a thread's number i lies at wgmma_cell(thread, i). d is
+// float[n / 2] or int32_t[n / 2]; for sums in f16 it is uint32_t[n / 4], two numbers in each, the
+// first in the low half. Of A in registers a thread has number i at wgmma_a_cell<Input>(thread, i),
+// as in the mma of that type.
 //
 // Descriptors. wgmma_descriptor() tells a tile in shared memory: where it begins, two distances and
 // the swizzle with which it was written. A tile consists of atoms of 8 rows of 16, 32, 64 or 128
@@ -35,18 +38,19 @@
 // What a wgmma reads must be there and stay until it is done: writes of threads need a
 // fence_proxy_async(), and a tile may be replaced after wgmma_wait_group only. So may d be read.
 //
-// Contract: all 128 threads of four neighbouring warps execute the same; n is 8, 16, 32, 64, 96,
-// 128, 192 or 256; A and B have one type; tiles begin at multiples of 16 bytes, patterns of a
-// swizzle at multiples of 1024. Compute capability 9.0 alone (sm_90a); elsewhere these functions
-// trap. Cost: 2 * 64 n k FLOPs. References: PTX ISA, "Asynchronous Warpgroup Level Matrix
-// Instructions": "Register Fragments", "Shared Memory Matrix Layout", "Matrix Descriptor Format",
-// "wgmma.fence".
+// Contract: all 128 threads of four neighbouring warps execute the same; n is a multiple of 8 up to
+// 256, of integers 8, 16, 24, 32, 48, 64, 80, ..., 256; A and B have one type; tiles begin at
+// multiples of 16 bytes, patterns of a swizzle at multiples of 1024. Compute capability 9.0 alone
+// (sm_90a); elsewhere these functions trap. Cost: 2 * 64 n k FLOPs. References: PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Instructions": "Register Fragments", "Shared Memory Matrix
+// Layout", "Matrix Descriptor Format", "wgmma.fence".
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "yotta/core/dtype.hpp"
+#include "yotta/device/cuda/wgmma_instructions.hpp"
 #include "yotta/device/mbarrier.hpp"
 #include "yotta/device/mma_fragments.hpp"
 #include "yotta/device/tensor_map.hpp"
@@ -105,38 +109,46 @@ __host__ __device__ constexpr uint64_t descriptor_code(Swizzle swizzle) {
                                    : 0;
 }
 
-#if defined(__CUDACC__)
-__device__ __forceinline__ uint32_t address_of_shared(const void* pointer) {
-  return shared_word(pointer);
-}
-#else
-// As on a GPU, a number below 2^18.
-uint32_t address_of_shared(const void* pointer, Where where = Where::current());
-#endif
-
 // 64 bits: address, leading and stride without their last four bits, and the swizzle.
-__device__ inline uint64_t wgmma_descriptor(const void* tile, uint32_t leading, uint32_t stride,
-                                            Swizzle swizzle) {
+__host__ __device__ constexpr uint64_t descriptor_bits(uint32_t address, uint32_t leading,
+                                                       uint32_t stride, Swizzle swizzle) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3ffff) >> 4); };
-  return field(address_of_shared(tile)) | field(leading) << 16 | field(stride) << 32 |
+  return field(address) | field(leading) << 16 | field(stride) << 32 |
          descriptor_code(swizzle) << 62;
 }
+#if defined(__CUDACC__)
+__device__ __forceinline__ uint64_t wgmma_descriptor(const void* tile, uint32_t leading,
+                                                     uint32_t stride, Swizzle swizzle) {
+  return descriptor_bits(shared_word(tile), leading, stride, swizzle);
+}
+#else
+// The address of a tile is a number below 2^18, as on a GPU.
+uint64_t wgmma_descriptor(const void* tile, uint32_t leading, uint32_t stride, Swizzle swizzle,
+                          Where where = Where::current());
+#endif
 
-template <int n>
-inline constexpr bool is_wgmma_width =
-    n == 8 || n == 16 || n == 32 || n == 64 || n == 96 || n == 128 || n == 192 || n == 256;
-
-// Whether numbers of a type may lie in this order.
-template <class Input, Major major>
-inline constexpr bool may_be_major = sizeof(Input) == 2 || major == Major::k;
+// Whether there are wgmmas of n columns.
+template <int n, class Input>
+inline constexpr bool is_wgmma_width = n >= 8 && n <= 256 &&
+                                       (std::is_integral_v<Input> ? n % 16 == 0 || n == 8 || n == 24
+                                                                  : n % 8 == 0);
+// Whether they may sum in this type; uint32_t stands for two numbers of 16 bits.
+template <class Input, class Sum>
+inline constexpr bool is_wgmma_sum = std::is_same_v<Sum, WgmmaSum<Input>> ||
+                                     (std::is_same_v<Sum, uint32_t> &&
+                                      (std::is_same_v<Input, float16> ||
+                                       (sizeof(Input) == 1 && !std::is_integral_v<Input>)));
+template <int n, class Input, class Sum, int registers, Major a_major, Major b_major>
+__host__ __device__ constexpr void check_wgmma() {
+  static_assert(is_wgmma_width<n, Input>, "no wgmma has so many columns");
+  static_assert(is_wgmma_sum<Input, Sum>, "no wgmma of this type sums in the type of d");
+  static_assert(registers == (std::is_same_v<Sum, uint32_t> ? n / 4 : n / 2),
+                "d has another number of registers than this wgmma");
+  static_assert(sizeof(Input) == 2 || (a_major == Major::k && b_major == Major::k),
+                "only numbers of 16 bits may lie along their rows");
+}
 
 #if defined(__CUDACC__)
-
-#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define YOTTA_SM90A(...) __trap()
-#else
-#define YOTTA_SM90A(...) asm volatile(__VA_ARGS__)
-#endif
 
 __device__ __forceinline__ void wgmma_fence() {
   YOTTA_SM90A("wgmma.fence.sync.aligned;" ::: "memory");
@@ -149,122 +161,17 @@ __device__ __forceinline__ void wgmma_wait_group() {
   YOTTA_SM90A("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// The registers of D: operands, and their places in the instruction, 8 at a time.
-#define YOTTA_D4(kind, i) kind(d[i]), kind(d[i + 1]), kind(d[i + 2]), kind(d[i + 3])
-#define YOTTA_D8(kind, i) YOTTA_D4(kind, i), YOTTA_D4(kind, i + 4)
-#define YOTTA_D16(kind, i) YOTTA_D8(kind, i), YOTTA_D8(kind, i + 8)
-#define YOTTA_D32(kind, i) YOTTA_D16(kind, i), YOTTA_D16(kind, i + 16)
-#define YOTTA_D48(kind, i) YOTTA_D32(kind, i), YOTTA_D16(kind, i + 32)
-#define YOTTA_D64(kind, i) YOTTA_D32(kind, i), YOTTA_D32(kind, i + 32)
-#define YOTTA_D96(kind, i) YOTTA_D64(kind, i), YOTTA_D32(kind, i + 64)
-#define YOTTA_D128(kind, i) YOTTA_D64(kind, i), YOTTA_D64(kind, i + 64)
-#define YOTTA_N4 "%0,%1,%2,%3"
-#define YOTTA_N8 YOTTA_N4 ",%4,%5,%6,%7"
-#define YOTTA_N16 YOTTA_N8 ",%8,%9,%10,%11,%12,%13,%14,%15"
-#define YOTTA_N32 YOTTA_N16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define YOTTA_N48 YOTTA_N32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-#define YOTTA_N64 YOTTA_N48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define YOTTA_N80 YOTTA_N64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
-#define YOTTA_N96 YOTTA_N80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
-#define YOTTA_N112 \
-  YOTTA_N96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
-#define YOTTA_N128 \
-  YOTTA_N112 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-
-// One instruction: A by a descriptor (operands o0 to o4 after those of D), or in registers (o0 to
-// o6). `name` is its shape and types in PTX, `end` what follows the predicate.
-#define YOTTA_WGMMA_SS(name, end, names, o0, o1, o2, ...)                                     \
-  YOTTA_SM90A("{ .reg .pred p; setp.ne.b32 p, %" o2 ", 0; wgmma.mma_async.sync.aligned." name \
-              " {" names "}, %" o0 ", %" o1 ", p" end "; }"                                   \
-              : __VA_ARGS__                                                                   \
-              : "l"(a), "l"(b), "r"(add), "n"(a_by_mn), "n"(b_by_mn)                          \
-              : "memory")
-#define YOTTA_WGMMA_RS(name, end, names, o0, o1, o2, o3, o4, o5, ...)                         \
-  YOTTA_SM90A("{ .reg .pred p; setp.ne.b32 p, %" o5 ", 0; wgmma.mma_async.sync.aligned." name \
-              " {" names "}, {%" o0 ", %" o1 ", %" o2 ", %" o3 "}, %" o4 ", p" end "; }"      \
-              : __VA_ARGS__                                                                   \
-              : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(b_by_mn)    \
-              : "memory")
-// All types of input for one width. SS or RS is `way`, `orders` the orders of 16-bit numbers.
-#define YOTTA_WGMMA_FLOATS(way, width, orders, names, D, ...)                                \
-  if constexpr (std::is_same_v<Input, bfloat16>)                                             \
-    way("m64n" #width "k16.f32.bf16.bf16", ", 1, 1" orders, names, __VA_ARGS__, D("+f", 0)); \
-  else if constexpr (std::is_same_v<Input, float16>)                                         \
-    way("m64n" #width "k16.f32.f16.f16", ", 1, 1" orders, names, __VA_ARGS__, D("+f", 0));   \
-  else if constexpr (std::is_same_v<Input, float>)                                           \
-    way("m64n" #width "k8.f32.tf32.tf32", ", 1, 1", names, __VA_ARGS__, D("+f", 0));         \
-  else if constexpr (std::is_same_v<Input, float8_e4m3>)                                     \
-    way("m64n" #width "k32.f32.e4m3.e4m3", ", 1, 1", names, __VA_ARGS__, D("+f", 0));        \
-  else                                                                                       \
-    way("m64n" #width "k32.f32.e5m2.e5m2", ", 1, 1", names, __VA_ARGS__, D("+f", 0));
-#define YOTTA_WGMMA_INTEGERS(way, width, names, D, ...)                     \
-  if constexpr (std::is_same_v<Input, int8_t>)                              \
-    way("m64n" #width "k32.s32.s8.s8", "", names, __VA_ARGS__, D("+r", 0)); \
-  else                                                                      \
-    way("m64n" #width "k32.s32.u8.u8", "", names, __VA_ARGS__, D("+r", 0));
-#define YOTTA_WGMMA_WIDTH(width, names, D, o0, o1, o2, o3, o4, o5, o6)                     \
-  template <class Input, int a_by_mn, int b_by_mn>                                         \
-  __device__ __forceinline__ void wgmma_of(float(&d)[width / 2], uint64_t a, uint64_t b,   \
-                                           int add) {                                      \
-    YOTTA_WGMMA_FLOATS(YOTTA_WGMMA_SS, width, ", %" o3 ", %" o4, names, D, o0, o1, o2)     \
-  }                                                                                        \
-  template <class Input, int a_by_mn, int b_by_mn>                                         \
-  __device__ __forceinline__ void wgmma_of(int32_t(&d)[width / 2], uint64_t a, uint64_t b, \
-                                           int add) {                                      \
-    YOTTA_WGMMA_INTEGERS(YOTTA_WGMMA_SS, width, names, D, o0, o1, o2)                      \
-  }                                                                                        \
-  template <class Input, int b_by_mn>                                                      \
-  __device__ __forceinline__ void wgmma_of(float(&d)[width / 2], const uint32_t(&a)[4],    \
-                                           uint64_t b, int add) {                          \
-    YOTTA_WGMMA_FLOATS(YOTTA_WGMMA_RS, width, ", %" o6, names, D, o0, o1, o2, o3, o4, o5)  \
-  }                                                                                        \
-  template <class Input, int b_by_mn>                                                      \
-  __device__ __forceinline__ void wgmma_of(int32_t(&d)[width / 2], const uint32_t(&a)[4],  \
-                                           uint64_t b, int add) {                          \
-    YOTTA_WGMMA_INTEGERS(YOTTA_WGMMA_RS, width, names, D, o0, o1, o2, o3, o4, o5)          \
-  }
-YOTTA_WGMMA_WIDTH(8, YOTTA_N4, YOTTA_D4, "4", "5", "6", "7", "8", "9", "10")
-YOTTA_WGMMA_WIDTH(16, YOTTA_N8, YOTTA_D8, "8", "9", "10", "11", "12", "13", "14")
-YOTTA_WGMMA_WIDTH(32, YOTTA_N16, YOTTA_D16, "16", "17", "18", "19", "20", "21", "22")
-YOTTA_WGMMA_WIDTH(64, YOTTA_N32, YOTTA_D32, "32", "33", "34", "35", "36", "37", "38")
-YOTTA_WGMMA_WIDTH(96, YOTTA_N48, YOTTA_D48, "48", "49", "50", "51", "52", "53", "54")
-YOTTA_WGMMA_WIDTH(128, YOTTA_N64, YOTTA_D64, "64", "65", "66", "67", "68", "69", "70")
-YOTTA_WGMMA_WIDTH(192, YOTTA_N96, YOTTA_D96, "96", "97", "98", "99", "100", "101", "102")
-YOTTA_WGMMA_WIDTH(256, YOTTA_N128, YOTTA_D128, "128", "129", "130", "131", "132", "133", "134")
-#undef YOTTA_WGMMA_WIDTH
-#undef YOTTA_WGMMA_INTEGERS
-#undef YOTTA_WGMMA_FLOATS
-#undef YOTTA_WGMMA_RS
-#undef YOTTA_WGMMA_SS
-#undef YOTTA_D4
-#undef YOTTA_D8
-#undef YOTTA_D16
-#undef YOTTA_D32
-#undef YOTTA_D48
-#undef YOTTA_D64
-#undef YOTTA_D96
-#undef YOTTA_D128
-#undef YOTTA_N4
-#undef YOTTA_N8
-#undef YOTTA_N16
-#undef YOTTA_N32
-#undef YOTTA_N48
-#undef YOTTA_N64
-#undef YOTTA_N80
-#undef YOTTA_N96
-#undef YOTTA_N112
-#undef YOTTA_N128
-
-template <int n, class Input, Major a_major = Major::k, Major b_major = Major::k>
-__device__ __forceinline__ void wgmma(WgmmaSum<Input> (&d)[n / 2], uint64_t a, uint64_t b,
+template <int n, class Input, Major a_major = Major::k, Major b_major = Major::k, class Sum,
+          int registers>
+__device__ __forceinline__ void wgmma(Sum (&d)[registers], uint64_t a, uint64_t b,
                                       bool accumulate = true) {
-  static_assert(is_wgmma_width<n> && may_be_major<Input, a_major> && may_be_major<Input, b_major>);
+  check_wgmma<n, Input, Sum, registers, a_major, b_major>();
   wgmma_of<Input, static_cast<int>(a_major), static_cast<int>(b_major)>(d, a, b, accumulate);
 }
-template <int n, class Input, Major b_major = Major::k>
-__device__ __forceinline__ void wgmma(WgmmaSum<Input> (&d)[n / 2], const uint32_t (&a)[4],
-                                      uint64_t b, bool accumulate = true) {
-  static_assert(is_wgmma_width<n> && may_be_major<Input, b_major>);
+template <int n, class Input, Major b_major = Major::k, class Sum, int registers>
+__device__ __forceinline__ void wgmma(Sum (&d)[registers], const uint32_t (&a)[4], uint64_t b,
+                                      bool accumulate = true) {
+  check_wgmma<n, Input, Sum, registers, Major::k, b_major>();
   wgmma_of<Input, static_cast<int>(b_major)>(d, a, b, accumulate);
 }
 
@@ -288,8 +195,9 @@ constexpr WgmmaInput wgmma_input() {
 struct WgmmaLane {
   int n = 0;
   WgmmaInput input = WgmmaInput::bf16;
+  int sum_bytes = 4;
   Major a_major = Major::k, b_major = Major::k;
-  void* d = nullptr;                    // n / 2 sums of 32 bits
+  void* d = nullptr;                    // n / 2 sums
   const uint32_t* registers = nullptr;  // of A; null: it is in shared memory
   uint64_t a = 0, b = 0;
   bool accumulate = false;
@@ -307,19 +215,22 @@ void wgmma_wait_group(Where where = Where::current()) {
   emulator::wait_for_wgmmas(pending, where);
 }
 
-template <int n, class Input, Major a_major = Major::k, Major b_major = Major::k>
-void wgmma(WgmmaSum<Input> (&d)[n / 2], uint64_t a, uint64_t b, bool accumulate = true,
+template <int n, class Input, Major a_major = Major::k, Major b_major = Major::k, class Sum,
+          int registers>
+void wgmma(Sum (&d)[registers], uint64_t a, uint64_t b, bool accumulate = true,
            Where where = Where::current()) {
-  static_assert(is_wgmma_width<n> && may_be_major<Input, a_major> && may_be_major<Input, b_major>);
+  check_wgmma<n, Input, Sum, registers, a_major, b_major>();
   constexpr auto input = emulator::wgmma_input<Input>();
-  emulator::start_wgmma({n, input, a_major, b_major, d, nullptr, a, b, accumulate}, where);
+  emulator::start_wgmma(
+      {n, input, 8 * registers / n, a_major, b_major, d, nullptr, a, b, accumulate}, where);
 }
-template <int n, class Input, Major b_major = Major::k>
-void wgmma(WgmmaSum<Input> (&d)[n / 2], const uint32_t (&a)[4], uint64_t b, bool accumulate = true,
+template <int n, class Input, Major b_major = Major::k, class Sum, int registers>
+void wgmma(Sum (&d)[registers], const uint32_t (&a)[4], uint64_t b, bool accumulate = true,
            Where where = Where::current()) {
-  static_assert(is_wgmma_width<n> && may_be_major<Input, b_major>);
+  check_wgmma<n, Input, Sum, registers, Major::k, b_major>();
   constexpr auto input = emulator::wgmma_input<Input>();
-  emulator::start_wgmma({n, input, Major::k, b_major, d, a, 0, b, accumulate}, where);
+  emulator::start_wgmma({n, input, 8 * registers / n, Major::k, b_major, d, a, 0, b, accumulate},
+                        where);
 }
 
 #endif

@@ -30,6 +30,7 @@ namespace emulator {
 
 // What a d in flight holds: a NaN that no arithmetic makes.
 inline constexpr uint32_t unfinished_sum = 0x7fd3a5c1u;
+inline constexpr uint32_t unfinished_f16 = 0x7ed3u;
 
 // One at work.
 struct Wgmma {
@@ -50,7 +51,7 @@ struct Wgmma {
 // d of the 32 lanes of a warp.
 struct WgmmaSums {
   void* d[32] = {};
-  int n = 0, at_work = 0;
+  int n = 0, bytes = 4, at_work = 0;  // bytes: of a sum
   std::vector<uint32_t> values = {};  // (16, n), as bits
   Where where = {};                   // of the first wgmma at work
 };

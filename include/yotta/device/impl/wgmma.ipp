@@ -87,27 +87,36 @@ std::vector<MmaSum<Input>> numbers(const std::vector<uint32_t>& bits, int rows, 
       all[transposed ? j * m + i : i * n + j] = element_of<Input>(&bits[i * n + j], 0);
   return all;
 }
-template <class Input>
+// Sum: what d holds. Sums in f16 are rounded once, after the whole of k.
+template <class Input, class Sum>
 void multiply_numbers(int n, const std::vector<uint32_t>& a, const std::vector<uint32_t>& b,
                       std::vector<uint32_t>& sums) {
-  std::vector<MmaSum<Input>> d(sums.size());
-  std::memcpy(d.data(), sums.data(), sums.size() * 4);
+  std::vector<MmaSum<Input>> d = numbers<Sum>(sums, rows_of_warp, false);
   const auto rows = numbers<Input>(a, rows_of_warp, false);
   const auto columns = numbers<Input>(b, n, true);
   const int k = static_cast<int>(a.size()) / rows_of_warp;
   multiply_accumulate(rows_of_warp, n, k, rows.data(), columns.data(), d.data(), d.data());
-  std::memcpy(sums.data(), d.data(), sums.size() * 4);
+  for (size_t i = 0; i < d.size(); ++i)
+    if constexpr (std::is_same_v<Sum, float16>)
+      sums[i] = float16(d[i]).bits;
+    else
+      sums[i] = std::bit_cast<uint32_t>(d[i]);
 }
 
-// A type of input: its numbers in memory and in registers, and their product.
+// A type of input: its numbers in memory and in registers, and their product, in sums of 32 bits
+// and in f16.
 struct WgmmaType {
   int bytes;
   std::vector<uint32_t> (*in_registers)(const WgmmaLane (&lanes)[32]);
-  decltype(Wgmma::multiply) multiply;
+  decltype(Wgmma::multiply) multiply, multiply_to_f16;
 };
 template <class Input, class Number = Input>
 constexpr WgmmaType wgmma_type() {
-  return {sizeof(Input), bits_in_registers<Input>, multiply_numbers<Number>};
+  WgmmaType type{sizeof(Input), bits_in_registers<Input>, multiply_numbers<Number, WgmmaSum<Input>>,
+                 nullptr};
+  if constexpr (is_wgmma_sum<Input, uint32_t>)
+    type.multiply_to_f16 = multiply_numbers<Number, float16>;
+  return type;
 }
 inline const WgmmaType& type_of(WgmmaInput input) {
   static constexpr WgmmaType all[] = {wgmma_type<bfloat16>(),    wgmma_type<float16>(),
@@ -118,18 +127,23 @@ inline const WgmmaType& type_of(WgmmaInput input) {
 }
 
 // ---- Registers ----
-inline uint32_t sum_at(const void* d, int i) {
+inline uint32_t sum_at(const WgmmaSums& sums, int lane, int i) {
   uint32_t bits = 0;
-  std::memcpy(&bits, static_cast<const std::byte*>(d) + 4 * i, sizeof bits);
+  std::memcpy(&bits, static_cast<const std::byte*>(sums.d[lane]) + sums.bytes * i,
+              static_cast<size_t>(sums.bytes));
   return bits;
 }
-inline void set_sum(void* d, int i, uint32_t bits) {
-  std::memcpy(static_cast<std::byte*>(d) + 4 * i, &bits, sizeof bits);
+inline void set_sum(const WgmmaSums& sums, int lane, int i, uint32_t bits) {
+  std::memcpy(static_cast<std::byte*>(sums.d[lane]) + sums.bytes * i, &bits,
+              static_cast<size_t>(sums.bytes));
+}
+inline uint32_t unfinished(const WgmmaSums& sums) {
+  return sums.bytes == 2 ? unfinished_f16 : unfinished_sum;
 }
 inline std::vector<uint32_t> bits_of_sums(const WgmmaSums& sums) {
   std::vector<uint32_t> bits;
-  for (const void* const d : sums.d)
-    for (int i = 0; i < sums.n / 2; ++i) bits.push_back(sum_at(d, i));
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < sums.n / 2; ++i) bits.push_back(sum_at(sums, lane, i));
   return bits;
 }
 
@@ -150,16 +164,17 @@ inline void check_fence(WgmmaWarp& warp, const void* registers, std::vector<uint
 // d of the warp, which is in flight from now on.
 inline WgmmaSums& sums_of(WgmmaWarp& warp, const WgmmaLane (&lanes)[32], Where where) {
   WgmmaSums& sums = warp.sums[lanes[0].d];
-  const int n = lanes[0].n;
+  const int n = lanes[0].n, bytes = lanes[0].sum_bytes;
   if (sums.at_work++ > 0) {
-    if (sums.n != n)
+    if (sums.n != n || sums.bytes != bytes)
       refuse(where,
-             fmt::format("wgmma(): d is still in flight, of the wgmma of {} with another n. Wait "
-                         "for that first",
+             fmt::format("wgmma(): d is still in flight, of the wgmma of {} with another n or type "
+                         "of sums. Wait for that first",
                          at(sums.where)));
     return sums;
   }
   sums.n = n;
+  sums.bytes = bytes;
   sums.where = where;
   sums.values.assign(static_cast<size_t>(rows_of_warp * n), 0);
   for (int lane = 0; lane < 32; ++lane) sums.d[lane] = lanes[lane].d;
@@ -167,12 +182,12 @@ inline WgmmaSums& sums_of(WgmmaWarp& warp, const WgmmaLane (&lanes)[32], Where w
   for (int lane = 0; lane < 32; ++lane)
     for (int i = 0; i < n / 2; ++i) {
       const MatrixCell cell = wgmma_cell(lane, i);
-      sums.values[static_cast<size_t>(cell.row * n + cell.column)] = sum_at(sums.d[lane], i);
-      set_sum(sums.d[lane], i, unfinished_sum);
+      sums.values[static_cast<size_t>(cell.row * n + cell.column)] = sum_at(sums, lane, i);
+      set_sum(sums, lane, i, unfinished(sums));
     }
   for (int lane = 0; lane < 32; ++lane)
     this_lane->block->checker().sums_begin(32 * this_warp() + lane, sums.d[lane],
-                                           static_cast<size_t>(n) * 2, where);
+                                           static_cast<size_t>(n / 2 * bytes), where);
   return sums;
 }
 
@@ -181,13 +196,13 @@ inline void finish_sums(WgmmaWarp& warp, WgmmaSums& sums) {
   for (int lane = 0; lane < 32; ++lane) {
     this_lane->block->checker().sums_end(32 * this_warp() + lane, sums.d[lane]);
     for (int i = 0; i < sums.n / 2; ++i) {
-      if (sum_at(sums.d[lane], i) != unfinished_sum)
+      if (sum_at(sums, lane, i) != unfinished(sums))
         refuse(sums.where,
                fmt::format("d[{}] of lane {} was written while this wgmma was at work on it. "
                            "wgmma_commit_group() and wgmma_wait_group<0>() come first",
                            i, lane));
       const MatrixCell cell = wgmma_cell(lane, i);
-      set_sum(sums.d[lane], i, sums.values[static_cast<size_t>(cell.row * sums.n + cell.column)]);
+      set_sum(sums, lane, i, sums.values[static_cast<size_t>(cell.row * sums.n + cell.column)]);
     }
   }
   warp.registers[sums.d[0]] = {bits_of_sums(sums), warp.fences};
@@ -229,7 +244,7 @@ YOTTA_UNSEEN inline void run_wgmma(const WgmmaLane (&lanes)[32], Where where) {
   WgmmaWarp& warp = wgmmas_of_warp();
   const WgmmaType& type = type_of(mine.input);
   Wgmma one{.n = mine.n, .group = warp.group, .bytes = type.bytes, .accumulate = mine.accumulate};
-  one.multiply = type.multiply;
+  one.multiply = mine.sum_bytes == 2 ? type.multiply_to_f16 : type.multiply;
   one.where = where;
   const Descriptor a = decoded(mine.a, mine.a_major), b = decoded(mine.b, mine.b_major);
   if (mine.registers == nullptr) {
@@ -337,16 +352,17 @@ YOTTA_INLINE void wait_for_wgmmas(int pending, Where where) {
 
 }  // namespace emulator
 
-YOTTA_INLINE uint32_t address_of_shared(const void* pointer, Where where) {
+YOTTA_INLINE uint64_t wgmma_descriptor(const void* tile, uint32_t leading, uint32_t stride,
+                                       Swizzle swizzle, Where where) {
   const emulator::UncheckedScope unchecked;
   const uint32_t address = emulator::running_lane("wgmma_descriptor()", where)
-                               .block->address_of_shared(static_cast<const std::byte*>(pointer));
+                               .block->address_of_shared(static_cast<const std::byte*>(tile));
   if (address >= 1 << 18)
     emulator::refuse(where,
                      "wgmma_descriptor(): a descriptor has no number for this place of shared "
                      "memory. The emulator keeps arrays apart, so that many static ones and much "
                      "dynamic memory do not fit below 2^18: use fewer static arrays");
-  return address;
+  return descriptor_bits(address, leading, stride, swizzle);
 }
 
 YOTTA_INLINE void wgmma_fence(Where where) {
