@@ -103,6 +103,14 @@ void cluster_wait(Where where = Where::current());
 namespace emulator {
 
 void* map_shared(void* pointer, uint32_t rank, Where where);
+// The block that has this address in its shared memory, and where this block has the same.
+struct SharedOwner {
+  uint32_t rank = 0;
+  void* mine = nullptr;
+};
+SharedOwner owner_of_shared(const char* word, const void* pointer, Where where);
+// How many blocks a cluster has in each direction.
+dim3 cluster_shape(Where where = Where::current());
 
 }  // namespace emulator
 

@@ -8,6 +8,14 @@
 
 using namespace yotta;
 
+// In no namespace, where g++ 12 forgets the tag of a kernel in its symbol.
+template <int Rows>
+__global__ void in_no_namespace(float* x) {
+  __shared__ float row[Rows];
+  row[threadIdx.x % Rows] = x[threadIdx.x];
+  x[threadIdx.x] = row[threadIdx.x % Rows];
+}
+
 namespace {
 
 template <int Rows>
@@ -46,6 +54,15 @@ TEST_CASE("a kernel's static arrays are found by name and size") {
   CHECK(names(own) == std::vector<std::string>{"Each", "tile"});
   for (const SharedArray& each : own)
     CHECK(each.bytes == (each.name == "tile" ? 8 * 33 * 4 : 64 * 4));
+}
+
+TEST_CASE("a template of a kernel that is in no namespace is found") {
+  const auto* kernel = reinterpret_cast<const void*>(&in_no_namespace<8>);
+  const Image image = image_of(kernel);
+  const auto own = SharedArrays::of(image).of_kernel(image, kernel);
+  REQUIRE(own.size() == 1);
+  CHECK(own[0].name == "row");
+  CHECK(own[0].bytes == 8 * 4);
 }
 
 TEST_CASE("a kernel may use its own arrays and those of device functions, not another kernel's") {

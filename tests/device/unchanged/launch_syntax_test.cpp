@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/message_of.hpp"
+#include "yotta/device/block_cluster.hpp"
 #include "yotta/device/device_memory.hpp"
 #include "yotta/device/unchanged/runtime_words.hpp"
 
@@ -42,6 +43,20 @@ __global__ __attribute__((noinline)) void fails(int* y) {
   __shared__ int too_large[13000];
   too_large[threadIdx.x] = 1;
   y[0] = too_large[0];
+}
+
+// __launch_bounds__(64, 1, 2) __cluster_dims__(n)
+template <unsigned n>
+__global__ __attribute__((noinline)) void tells_cluster(unsigned* y) {
+  if (emulator::kernel_is_asked(
+          emulator::KernelAttributes().launch_bounds(64, 1, 2).cluster_dims(n)))
+    return;
+  y[blockIdx.x] = cluster_size();
+}
+// __launch_bounds__(64)
+__global__ __attribute__((noinline)) void is_bounded(unsigned* y) {
+  if (emulator::kernel_is_asked(emulator::KernelAttributes().launch_bounds(64))) return;
+  y[blockIdx.x] = blockDim.x;
 }
 
 constexpr emulator::DynamicArray<float> outside{};
@@ -88,6 +103,32 @@ TEST_CASE("more than 48 KiB of dynamic shared memory must be allowed first") {
         cudaSuccess);
   run();
   CHECK(y.to_host()[15] == 1.0f);
+}
+
+TEST_CASE("a kernel with the dimensions of its cluster is launched in such clusters") {
+  DeviceArray<unsigned> y(4);
+  launch_call([](auto... a) { tells_cluster<2>(a...); }, LaunchShape(4, 32))(y.data());
+  CHECK(y.to_host() == std::vector<unsigned>(4, 2));
+  CHECK(contains(message_of([&] {
+                   launch_call([](auto... a) { tells_cluster<4>(a...); },
+                               LaunchShape(4, 32))(y.data());
+                 }),
+                 "a launch of 4 blocks in a cluster, and the kernel's __launch_bounds__ allows 2"));
+  CHECK(contains(message_of([&] { launch(tells_cluster<2>, 4, 32, 0, nullptr, y.data()); }),
+                 "a launch in clusters of (1, 1, 1), and the kernel's __cluster_dims__ says "
+                 "(2, 1, 1)"));
+}
+
+TEST_CASE("a launch of more threads than __launch_bounds__ allows is refused") {
+  DeviceArray<unsigned> y(1);
+  const auto run = [&](unsigned threads) {
+    launch_call([](auto... a) { is_bounded(a...); }, LaunchShape(1, threads))(y.data());
+  };
+  run(64);
+  CHECK(y.to_host()[0] == 64);
+  CHECK(
+      contains(message_of([&] { run(65); }),
+               "a launch of 65 threads in a block, and the kernel's __launch_bounds__ allows 64"));
 }
 
 TEST_CASE("a variable with the name of dynamic shared memory stays what it is") {

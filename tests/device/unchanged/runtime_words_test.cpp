@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "support/message_of.hpp"
+#include "yotta/device/atomics.hpp"
+#include "yotta/device/block_cluster.hpp"
+#include "yotta/device/cooperative_groups.hpp"
 #include "yotta/device/device_memory.hpp"
 
 using namespace yotta;
@@ -21,6 +24,15 @@ __global__ void uses_shared(float* x) {
   __shared__ float part[3000];
   part[threadIdx.x] = x[threadIdx.x];
   x[threadIdx.x] = part[threadIdx.x];
+}
+
+__global__ void tells_cluster(unsigned* y, long more) {
+  y[blockIdx.x] = cluster_size() + static_cast<unsigned>(more);
+}
+__global__ void meets(unsigned* y) {
+  atomicAdd(y, 1u);
+  cooperative_groups::this_grid().sync();
+  y[1 + blockIdx.x] = y[0];
 }
 
 }  // namespace
@@ -77,6 +89,29 @@ TEST_CASE("__shared__ arrays and dynamic shared memory share the 48 KiB of every
         cudaSuccess);
   run(40000);
   CHECK(x.to_host()[7] == 2.0f);
+}
+
+TEST_CASE("a configuration has the clusters of a launch, and whether it is cooperative") {
+  DeviceArray<unsigned> y(4);
+  cudaLaunchAttribute attribute = {cudaLaunchAttributeClusterDimension, {{2, 1, 1}}};
+  cudaLaunchConfig_t configuration = {4, 1, 0, nullptr, &attribute, 1};
+  CHECK(cudaLaunchKernelEx(&configuration, tells_cluster, y.data(), 10) == cudaSuccess);
+  CHECK(y.to_host() == std::vector<unsigned>(4, 12));
+  unsigned* data = y.data();
+  long more = 20;
+  void* arguments[] = {&data, &more};
+  CHECK(cudaLaunchKernelExC(&configuration, tells_cluster, arguments) == cudaSuccess);
+  CHECK(y.to_host() == std::vector<unsigned>(4, 22));
+
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  configuration.yotta_gridDim = 3;
+  y.copy_from(std::vector<unsigned>(4, 0));
+  CHECK(cudaLaunchKernelEx(&configuration, meets, y.data()) == cudaSuccess);
+  CHECK(y.to_host() == std::vector<unsigned>(4, 3));
+  configuration.yotta_gridDim = 3000;
+  CHECK(contains(message_of([&] { cudaLaunchKernelEx(&configuration, meets, y.data()); }),
+                 "runtime_words_test.cpp"));
 }
 
 TEST_CASE("rows of bytes keep their pitch") {

@@ -130,14 +130,26 @@ TEST_CASE("a kernel says where it lies, a declaration does not") {
                     asked = " if (::yotta::emulator::kernel_is_asked()) return;";
   CHECK(emulator_source("__global__ void k(int* x) { }") ==
         mark + " void k(int* x) {" + asked + " }");
-  CHECK(emulator_source("__global__ void __launch_bounds__(256) k(int* x)\n{\n}") ==
-        mark + " void __launch_bounds__(256) k(int* x)\n{" + asked + "\n}");
   CHECK(emulator_source("__global__ void k(int* x); void f() {}") ==
         mark + " void k(int* x); void f() {}");
   CHECK(emulator_source("extern \"C\" __global__ void k() {}") ==
         "  " + mark + " void k() {" + asked + "}");
   CHECK(emulator_source("#define KERNEL __global__ void\nKERNEL k() {}\nint f() {}") ==
         "#define KERNEL " + mark + " void\nKERNEL k() {" + asked + "}\nint f() {}");
+}
+
+TEST_CASE("a kernel tells its launch bounds and the dimensions of its cluster") {
+  const auto asked = [](const std::string& its) {
+    return " if (::yotta::emulator::kernel_is_asked(::yotta::emulator::KernelAttributes()" + its +
+           ")) return;";
+  };
+  CHECK(emulator_source("__global__ void __launch_bounds__(256) k(int* x)\n{\n}") ==
+        "__global__ __attribute__((noinline)) void __launch_bounds__(256) k(int* x)\n{" +
+            asked(".launch_bounds( 256 )") + "\n}");
+  CHECK(
+      emulator_source("__global__ void __cluster_dims__(n,\n 1) __launch_bounds__(T::m) k() {}") ==
+      "__global__ __attribute__((noinline)) void \n __launch_bounds__(T::m) k() {" +
+          asked(".cluster_dims( n , 1 ).launch_bounds( T :: m )") + "}");
 }
 
 TEST_CASE("dynamic shared memory is a pointer in a function, an object outside") {

@@ -209,7 +209,7 @@ class SharedArrays {
   void add(const ElfW(Sym) & symbol, const std::string& name) {
     const int kind = ELF64_ST_TYPE(symbol.st_info);
     if (kind == STT_FUNC && symbol.st_shndx != SHN_UNDEF &&
-        name.find("B12yotta_kernel") != std::string::npos)
+        (name.find("B12yotta_kernel") != std::string::npos || is_global_template(name)))
       kernels_.emplace(symbol.st_value, Code{name, symbol.st_size});
     if (kind == STT_OBJECT && symbol.st_shndx != SHN_UNDEF && symbol.st_size > 0)
       variables_.push_back({symbol.st_value, symbol.st_size, name});
@@ -219,6 +219,15 @@ class SharedArrays {
     const std::string array = plain.substr(plain.rfind("::") + 2);
     const size_t end = name.rfind("E" + std::to_string(array.size()) + array, tag);
     arrays_.push_back({array, "_Z" + name.substr(3, end - 3), symbol.st_value, symbol.st_size});
+  }
+
+  // "_Z6smoothILi32EEvPf": g++ 12 leaves the tag out of a template's name that is in no namespace.
+  static bool is_global_template(const std::string& name) {
+    if (!name.starts_with("_Z")) return false;
+    size_t digits = 2, length = 0;
+    for (; digits < name.size() && name[digits] >= '0' && name[digits] <= '9'; ++digits)
+      length = 10 * length + static_cast<size_t>(name[digits] - '0');
+    return digits > 2 && digits + length < name.size() && name[digits + length] == 'I';
   }
 
   template <class Wanted>

@@ -19,6 +19,21 @@ YOTTA_INLINE void* map_shared(void* pointer, uint32_t rank, Where where) {
   return there;
 }
 
+YOTTA_INLINE SharedOwner owner_of_shared(const char* word, const void* pointer, Where where) {
+  const UncheckedScope unchecked;
+  Block& self = *running_lane(word, where).block;
+  const std::vector<Block*>& blocks = self.cluster().blocks;
+  for (uint32_t rank = 0; rank < blocks.size(); ++rank)
+    if (void* const mine = self.own_of(*blocks[rank], static_cast<const std::byte*>(pointer)))
+      return {rank, mine};
+  refuse(where, fmt::format("{} of an address that is in no shared memory of the cluster", word));
+}
+
+YOTTA_INLINE dim3 cluster_shape(Where where) {
+  const UncheckedScope unchecked;
+  return running_lane("cluster_shape()", where).block->task().cluster;
+}
+
 }  // namespace emulator
 
 YOTTA_INLINE uint32_t cluster_rank(Where where) {

@@ -22,16 +22,22 @@
 
 // ---- What is left out ----
 #define YOTTA_LEFT_OUT(hint) __attribute__((unavailable("not in Yotta's emulator: " hint)))
-#define __cluster_dims__(...) \
-  YOTTA_LEFT_OUT("clusters as an attribute: launch_cluster() of kernel.hpp")
+#define __cluster_dims__(...)                                                                     \
+  YOTTA_LEFT_OUT(                                                                                 \
+      "clusters as an attribute of a declaration, of a macro, or in a C++ file: write it behind " \
+      "__global__ of the kernel itself, or use launch_cluster() of kernel.hpp")
 struct YOTTA_LEFT_OUT("textures: read the array itself, or by __ldg()") cudaTextureDesc;
 using cudaTextureObject_t YOTTA_LEFT_OUT("textures: read the array itself, or by __ldg()") =
     unsigned long long;
 using cudaSurfaceObject_t YOTTA_LEFT_OUT("surfaces: write the array itself") = unsigned long long;
 struct YOTTA_LEFT_OUT("arrays for textures: use cudaMalloc or cudaMallocPitch") cudaArray;
 using cudaArray_t YOTTA_LEFT_OUT("arrays for textures: use cudaMalloc or cudaMallocPitch") = void*;
-struct YOTTA_LEFT_OUT("clusters and other attributes of a launch: use <<<...>>>")
-    cudaLaunchConfig_t;
+template <class... Arguments>
+YOTTA_LEFT_OUT("clusters that fit at once: here any number of them does")
+cudaError_t cudaOccupancyMaxActiveClusters(Arguments...);
+template <class... Arguments>
+YOTTA_LEFT_OUT("the largest cluster: it has 8 blocks")
+cudaError_t cudaOccupancyMaxPotentialClusterSize(Arguments...);
 YOTTA_LEFT_OUT("more than one device") cudaError_t cudaDeviceEnablePeerAccess(int, unsigned);
 YOTTA_LEFT_OUT("more than one device")
 cudaError_t cudaMemcpyPeer(void*, int, const void*, int, size_t);

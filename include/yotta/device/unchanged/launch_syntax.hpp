@@ -9,6 +9,10 @@
 // once on the host's stack. It begins with kernel_is_asked(), which notes where it was called from,
 // and returns.
 //
+// What a kernel's attributes say, __launch_bounds__ and __cluster_dims__, may depend on a
+// template's parameters. So the kernel itself tells it, to kernel_is_asked(): <<<>>> launches in
+// its clusters, and each of its threads compares the launch with both.
+//
 // As on a GPU, dynamic shared memory with which a block has more than 48 KiB must be allowed first,
 // by cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes).
 // Reference: CUDA C++ Programming Guide, "Execution Configuration", "Shared Memory".
@@ -38,8 +42,23 @@ struct LaunchShape {
       : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_), where(where_) {}
 };
 
-// True in the call that only asks where the kernel lies.
+// What a kernel's attributes say; 0: nothing.
+struct KernelAttributes {
+  dim3 cluster{0, 0, 0};
+  unsigned most_threads = 0, most_in_cluster = 0;
+  constexpr KernelAttributes launch_bounds(unsigned threads, unsigned /*blocks*/ = 0,
+                                           unsigned in_cluster = 0) const {
+    return {cluster, threads, in_cluster};
+  }
+  constexpr KernelAttributes cluster_dims(unsigned x, unsigned y = 1, unsigned z = 1) const {
+    return {{x, y, z}, most_threads, most_in_cluster};
+  }
+};
+
+// True in the call that only asks where the kernel lies. In a launch a kernel with attributes is
+// refused if the launch contradicts them.
 bool kernel_is_asked();
+bool kernel_is_asked(KernelAttributes its);
 
 // A call of a kernel, without its types.
 struct AnyCall {

@@ -1,6 +1,6 @@
 // CUDA's runtime functions that a program asks for beside those of stream_words.hpp: the device and
 // its properties, variables of the program (cudaMemcpyToSymbol), rows of bytes, managed memory,
-// attributes of kernels, occupancy, launches by pointers to arguments.
+// attributes of kernels, occupancy, launches by pointers to arguments and by configurations.
 //
 //     cudaGetDeviceProperties      one device: emulator_options().chip, with the limits of compute
 //                                  capability 9.0
@@ -164,12 +164,17 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) {
   return *bytes = sizeof(T), cudaSuccess;
 }
 
+#define YOTTA_ATTRIBUTE_LEFT_OUT(hint) \
+  __attribute__((unavailable("not in Yotta's emulator: " hint)))
+
 inline namespace YOTTA_DEVICE_BUILD {
 
 // ---- Kernels ----
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+  cudaFuncAttributeNonPortableClusterSizeAllowed YOTTA_ATTRIBUTE_LEFT_OUT(
+      "clusters of more than 8 blocks") = 14
 };
 inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
 template <class... Parameters>
@@ -230,16 +235,72 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int* blocks, int* threads,
 
 }  // namespace YOTTA_DEVICE_BUILD
 
+// ---- Launches by functions ----
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeIgnore = 0,
+  cudaLaunchAttributeCooperative = 2,
+  cudaLaunchAttributeSynchronizationPolicy = 3,
+  cudaLaunchAttributeClusterDimension = 4,
+  cudaLaunchAttributeClusterSchedulingPolicyPreference = 5,
+  cudaLaunchAttributeProgrammaticStreamSerialization YOTTA_ATTRIBUTE_LEFT_OUT(
+      "kernels that begin before the one before them has ended: leave the attribute away") = 6,
+  cudaLaunchAttributeProgrammaticEvent YOTTA_ATTRIBUTE_LEFT_OUT(
+      "events within kernels: record one behind the launch") = 7,
+  cudaLaunchAttributePriority = 8
+};
+#undef YOTTA_ATTRIBUTE_LEFT_OUT
+union cudaLaunchAttributeValue {
+  struct {
+    unsigned x, y, z;
+  } clusterDim;
+  int cooperative, priority, syncPolicy, clusterSchedulingPolicyPreference;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 yotta_gridDim, yotta_blockDim;  // so the source step calls members gridDim, blockDim
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
 namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 namespace emulator {
 
+// What a launch by a function is told beside its arguments.
+struct LaunchConfiguration {
+  LaunchShape shape;
+  dim3 cluster = {};
+  bool cooperative = false;
+  LaunchConfiguration(const LaunchShape& shape_, bool cooperative_)
+      : shape(shape_), cooperative(cooperative_) {}
+  LaunchConfiguration(const cudaLaunchConfig_t* its, Where where = Where::current())
+      : shape(its->yotta_gridDim, its->yotta_blockDim, its->dynamicSmemBytes, its->stream, where) {
+    for (unsigned i = 0; i < its->numAttrs; ++i) {
+      const auto& [id, value] = its->attrs[i];
+      if (id == cudaLaunchAttributeCooperative) cooperative = value.cooperative != 0;
+      if (id == cudaLaunchAttributeClusterDimension)
+        cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+    }
+  }
+};
+template <class... Parameters, class... Arguments>
+void launch_by_configuration(void (*kernel)(Parameters...), const LaunchConfiguration& its,
+                             Arguments&&... arguments) {
+  check_dynamic_shared(reinterpret_cast<const void*>(kernel), its.shape);
+  launch_task(kernel, Grid(its.shape.grid, its.shape.where), its.shape.block,
+              its.shape.shared_bytes, its.shape.stream, its.cooperative, its.cluster,
+              std::forward<Arguments>(arguments)...);
+}
 template <class... Parameters, size_t... I>
-void launch_by_pointers(void (*kernel)(Parameters...), const LaunchShape& shape, void** arguments,
-                        bool cooperative, std::index_sequence<I...>) {
-  check_dynamic_shared(reinterpret_cast<const void*>(kernel), shape);
-  launch_task(kernel, Grid(shape.grid, shape.where), shape.block, shape.shared_bytes, shape.stream,
-              cooperative, dim3(), *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
+void launch_by_pointers(void (*kernel)(Parameters...), const LaunchConfiguration& its,
+                        void** arguments, std::index_sequence<I...>) {
+  launch_by_configuration(kernel, its,
+                          *static_cast<std::remove_const_t<Parameters>*>(arguments[I])...);
 }
 
 }  // namespace emulator
@@ -253,8 +314,8 @@ template <class... Parameters>
 cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
                              size_t shared_bytes = 0, cudaStream_t stream = nullptr,
                              yotta::Where where = yotta::Where::current()) {
-  yotta::emulator::launch_by_pointers(kernel, {grid, block, shared_bytes, stream, where}, arguments,
-                                      false, std::index_sequence_for<Parameters...>{});
+  yotta::emulator::launch_by_pointers(kernel, {{grid, block, shared_bytes, stream, where}, false},
+                                      arguments, std::index_sequence_for<Parameters...>{});
   return cudaSuccess;
 }
 template <class... Parameters>
@@ -262,8 +323,22 @@ cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Parameters...), dim3 grid
                                         void** arguments, size_t shared_bytes = 0,
                                         cudaStream_t stream = nullptr,
                                         yotta::Where where = yotta::Where::current()) {
-  yotta::emulator::launch_by_pointers(kernel, {grid, block, shared_bytes, stream, where}, arguments,
-                                      true, std::index_sequence_for<Parameters...>{});
+  yotta::emulator::launch_by_pointers(kernel, {{grid, block, shared_bytes, stream, where}, true},
+                                      arguments, std::index_sequence_for<Parameters...>{});
+  return cudaSuccess;
+}
+template <class... Parameters>
+cudaError_t cudaLaunchKernelExC(yotta::emulator::LaunchConfiguration configuration,
+                                void (*kernel)(Parameters...), void** arguments) {
+  yotta::emulator::launch_by_pointers(kernel, configuration, arguments,
+                                      std::index_sequence_for<Parameters...>{});
+  return cudaSuccess;
+}
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(yotta::emulator::LaunchConfiguration configuration,
+                               void (*kernel)(Parameters...), Arguments&&... arguments) {
+  yotta::emulator::launch_by_configuration(kernel, configuration,
+                                           std::forward<Arguments>(arguments)...);
   return cudaSuccess;
 }
 

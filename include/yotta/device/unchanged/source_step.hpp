@@ -15,7 +15,8 @@
 //     <<<...>>>(...)                    a call of launch_syntax.hpp; 0 and NULL among the arguments
 //                                       stand in the kernel's call itself: a parameter would make a
 //                                       number of what may be a null pointer
-//     __global__ ... { ... }            the kernel is never inlined, and can say where it lies
+//     __global__ ... { ... }            the kernel is never inlined, and can say where it lies and
+//                                       what its __launch_bounds__ and __cluster_dims__ are
 //     extern __shared__ T x[]           a pointer to the block's dynamic shared memory; outside of
 //                                       functions an object, of which f(x) gets the pointer
 //     extern "C" with a kernel          C++'s linkage: names of kernels have tags

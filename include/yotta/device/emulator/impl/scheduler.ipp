@@ -178,6 +178,15 @@ class Block {
         return &other == this ? mine : other.place_for_others(i) + (mine - shared_[i].first);
     return knows_arrays(task_) ? nullptr : mine;
   }
+  // The other way round: where this block has what it sees there; null if it is not that block's.
+  std::byte* own_of(Block& other, const std::byte* seen) {
+    for (size_t i = 0; i < shared_.size(); ++i) {
+      const std::byte* const first = &other == this ? shared_[i].first : other.place_for_others(i);
+      if (seen >= first && seen < first + shared_[i].second)
+        return shared_[i].first + (seen - first);
+    }
+    return nullptr;
+  }
   // The address by which that block knows it.
   std::byte* known_in(const Block& other, std::byte* mine) const {
     const auto offset = static_cast<size_t>(mine - dynamic_shared());

@@ -2,4 +2,4 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "yotta/device/unchanged/groups.hpp"
+#include "yotta/device/unchanged/cluster_group.hpp"

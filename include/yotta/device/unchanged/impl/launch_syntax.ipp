@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "yotta/device/emulator/debug_info.hpp"
+#include "yotta/device/emulator/impl/scheduler.ipp"
 #include "yotta/device/emulator/lanes.hpp"
 
 namespace yotta {
@@ -16,18 +17,48 @@ namespace emulator {
 struct KernelQuestion {
   bool asked = false;
   const void* answer = nullptr;
+  KernelAttributes attributes = {};
   static KernelQuestion& current() {
     static thread_local KernelQuestion one;
     return one;
   }
 };
 
-__attribute__((noinline)) YOTTA_INLINE YOTTA_UNSEEN bool kernel_is_asked() {
-  if (this_lane != nullptr) return false;
-  KernelQuestion& question = KernelQuestion::current();
-  question.asked = false;
-  question.answer = __builtin_return_address(0);
+// Throws if the launch that runs is not one that the attributes allow.
+YOTTA_UNSEEN inline void check_attributes(const KernelAttributes& its) {
+  const UncheckedScope unchecked;
+  const Task& task = this_lane->block->task();
+  const auto contradicts = [&](const std::string& launch, const std::string& kernel) {
+    this_lane->block->stop(
+        [=] { return fmt::format("a launch {}, and the kernel's {}", launch, kernel); });
+  };
+  if (its.most_threads > 0 && count_of(task.size) > its.most_threads)
+    contradicts(fmt::format("of {} threads in a block", count_of(task.size)),
+                fmt::format("__launch_bounds__ allows {}", its.most_threads));
+  const uint64_t in_cluster = count_of(task.cluster);
+  if (its.most_in_cluster > 0 && in_cluster > its.most_in_cluster)
+    contradicts(fmt::format("of {} blocks in a cluster", in_cluster),
+                fmt::format("__launch_bounds__ allows {}", its.most_in_cluster));
+  const bool same = its.cluster.x == task.cluster.x && its.cluster.y == task.cluster.y &&
+                    its.cluster.z == task.cluster.z;
+  if (its.cluster.x > 0 && !same)
+    contradicts(fmt::format("in clusters of {}", text(task.cluster)),
+                fmt::format("__cluster_dims__ says {}. A launch by a function wants the cluster as "
+                            "an attribute too: cudaLaunchKernelEx() with "
+                            "cudaLaunchAttributeClusterDimension",
+                            text(its.cluster)));
+}
+inline bool note_kernel(const void* inside, const KernelAttributes& its) {
+  KernelQuestion::current() = {false, inside, its};
   return true;
+}
+__attribute__((noinline)) YOTTA_INLINE YOTTA_UNSEEN bool kernel_is_asked() {
+  return this_lane == nullptr && note_kernel(__builtin_return_address(0), {});
+}
+__attribute__((noinline)) YOTTA_INLINE YOTTA_UNSEEN bool kernel_is_asked(KernelAttributes its) {
+  if (this_lane == nullptr) return note_kernel(__builtin_return_address(0), its);
+  check_attributes(its);
+  return false;
 }
 
 // How much each kernel may have, by its address.
@@ -79,10 +110,12 @@ YOTTA_INLINE void launch_any(const LaunchShape& shape, const AnyCall& call) {
                          "a kernel launches a kernel: the emulator has no dynamic parallelism. "
                          "Launch it from the host");
   const void* const kernel = kernel_of(call);
+  const dim3 cluster = KernelQuestion::current().attributes.cluster;
   check_dynamic_shared(kernel, shape);
   const EmulatorOptions& options = emulator_options();
   launch_on(shape.stream, {.grid = shape.grid,
                            .size = shape.block,
+                           .cluster = cluster.x > 0 ? cluster : dim3(),
                            .shared_bytes = shape.shared_bytes,
                            .seed = options.seed,
                            .kernel = kernel,

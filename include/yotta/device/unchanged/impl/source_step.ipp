@@ -426,16 +426,33 @@ class SourceStep {
   }
   // Some write the first words of all kernels as a macro.
   void kernel_body(size_t i) {
+    std::string attributes;
     for (const size_t first = i++; i < tokens_.size() && !is(i, ";"); ++i) {
       if (tokens_[i].kind == SourceToken::edge) return add_kernel_macro(first);
       if (is(i, "{")) {
+        if (!attributes.empty()) attributes = "::yotta::emulator::KernelAttributes()" + attributes;
         const size_t at = tokens_[i].end;
-        return replace(at, at, " if (::yotta::emulator::kernel_is_asked()) return;");
+        return replace(at, at,
+                       " if (::yotta::emulator::kernel_is_asked(" + attributes + ")) return;");
       }
+      attributes += kernel_attribute(i);
       if (is(i, "(") && is_word(i - 1)) names_.kernels.emplace(text(i - 1));
       if (opens(i)) i = closing(i);
       if (i == npos) return;
     }
+  }
+  // __launch_bounds__(...), __cluster_dims__(...), as the kernel tells it.
+  std::string kernel_attribute(size_t i) {
+    const bool is_cluster = is(i, "__cluster_dims__");
+    if (!is_cluster && !is(i, "__launch_bounds__")) return {};
+    const size_t end = is(i + 1, "(") ? closing(i + 1) : npos;
+    if (end == npos) return {};
+    std::string call = is_cluster ? ".cluster_dims" : ".launch_bounds";
+    for (size_t each = i + 1; each <= end; ++each) call.append(text(each)).append(" ");
+    const size_t from = tokens_[i].begin, to = tokens_[end].end;
+    if (is_cluster) replace(from, to, line_breaks(from, to));
+    call.pop_back();
+    return call;
   }
   void add_kernel_macro(size_t i) {
     while (i > 0 && tokens_[i].kind != SourceToken::edge) --i;
@@ -478,8 +495,8 @@ class SourceStep {
   }
   bool takes_kernel(size_t i) const {
     return is_one_of(
-        i, {"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaFuncSetAttribute",
-            "cudaFuncGetAttributes", "cudaFuncSetCacheConfig",
+        i, {"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC",
+            "cudaFuncSetAttribute", "cudaFuncGetAttributes", "cudaFuncSetCacheConfig",
             "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxPotentialBlockSize"});
   }
   // Of each argument of the call that opens here.
