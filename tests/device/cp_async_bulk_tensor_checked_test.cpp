@@ -154,6 +154,35 @@ std::string added(Adds how) {
   });
 }
 
+// Two threads add a tile to one box, the second waits for its own sum, and reads; or waits, after a
+// barrier, until the first has waited too.
+__global__ void adds_twice(bool meets, const __grid_constant__ CUtensorMap map, const float* y,
+                           float* out) {
+  __shared__ __align__(128) float tile[rows * columns];
+  for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += 64) tile[i] = 1.0f;
+  fence_proxy_async();
+  __syncthreads();
+  for (unsigned adder = 0; adder < 64; adder += 32) {
+    if (threadIdx.x == adder) cp_reduce_async_bulk_tensor_add(&map, {0, 0}, tile);
+    cp_async_bulk_commit_group();
+    __syncthreads();
+  }
+  if (meets && threadIdx.x == 0) cp_async_bulk_wait_group<0>();
+  if (meets) __syncthreads();
+  if (threadIdx.x == 32) cp_async_bulk_wait_group<0>();
+  if (threadIdx.x == 32) *out = y[3];  // line: reads one of two sums
+  cp_async_bulk_wait_group<0>();
+}
+std::string twice(bool meets) {
+  return error_of([&] {
+    DeviceArray<float> y(std::vector<float>(rows * columns, 2.0f)), out(1);
+    y.named("y");
+    launch(adds_twice, 1, 64, 0, nullptr, meets,
+           tensor_map(y.data(), {rows, columns}, {rows, columns}), y.data(), out.data());
+    CHECK(out.to_host() == std::vector<float>(1, 4.0f));
+  });
+}
+
 // Block 0 says by an atomic operation that x is there. Block 1 starts a reduction into the same
 // place, or asks by an atomic operation, and reads x.
 __global__ void asks_by_adding(bool reduces, const __grid_constant__ CUtensorMap map, float* y,
@@ -235,6 +264,12 @@ TEST_CASE("reductions: what holds for stores holds for them, and they never race
   check_says(added(Adds::one_awaited),
              {line_at("reads back one"), "reads y, element 3 of 256 too early"});
   check_says(added(Adds::and_writes), {line_at("writes there"), "y, element 5 of 256"});
+}
+
+TEST_CASE("reductions: the end of one does not hide another into the same place") {
+  CHECK(twice(true) == "no error");
+  check_says(twice(false),
+             {line_at("reads one of two sums"), "reads y, element 3 of 256 too early"});
 }
 
 TEST_CASE("reductions: the start of one orders nothing between blocks") {

@@ -149,6 +149,11 @@ std::string error(void (*kernel)(Arguments...), int blocks, int threads, Given..
   return error_of([&] { launch(kernel, blocks, threads, 0, nullptr, given...); });
 }
 
+// Two threads that have one number in the checks: blocks are numbered modulo 2^20.
+__global__ void set_by_two_blocks(int* y) {
+  if (blockIdx.x % (1u << 20) == 0) *y = static_cast<int>(blockIdx.x);
+}
+
 }  // namespace
 
 TEST_CASE("memory is unwritten until somebody writes it") {
@@ -260,6 +265,13 @@ TEST_CASE("a barrier orders no blocks; a launch does") {
   CHECK(error(set, 3, 32, y.data(), 2) == "no error");
   CHECK(error(reads_in_place, 1, 32, y.data()) == "no error");
   check_says(error(reads_in_place, 3, 32, y.data()), {"race", "Blocks have no order"});
+}
+
+TEST_CASE("blocks 0 and 2^20 are two") {
+  DeviceArray<int> y(1);
+  CHECK(error(set_by_two_blocks, 1 << 20, 1, y.data()) == "no error");
+  check_says(error(set_by_two_blocks, (1 << 20) + 1, 1, y.data()),
+             {"race", "Blocks have no order"});
 }
 
 TEST_CASE("bytes and halves of one word are places of their own") {

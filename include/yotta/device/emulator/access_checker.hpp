@@ -320,6 +320,7 @@ class AccessChecker {
   void block_starts(uint64_t number) {
     order_.block_starts(number);
     sums_.clear();
+    reductions_.clear();
     arrivals_.clear();
   }
   YOTTA_UNSEEN void lane_starts() { active_checker = this; }
@@ -555,6 +556,10 @@ class AccessChecker {
       });
       copier_ = Copier::cp_async;
     }
+    if (adds) {
+      const uint32_t me = order_.number_of(this_lane->index) | in_flight_mark | atomic_mark;
+      reductions_.push_back({{order_.now(), me, at}, pieces});
+    }
     count_bulk(pieces, Access::write, copier == Copier::bulk_load, at);
   }
   // ---- wgmmas (wgmma.hpp) of the lane that runs, for its warp ----
@@ -627,17 +632,21 @@ class AccessChecker {
     if (found->second.empty()) sums_.erase(found);
   }
 
-  // The store that began at this time has written these bytes, and this lane knows it. Those of
-  // another one, which adds to the same numbers, stay in flight.
-  void bulk_written(const void* to, size_t bytes, uint32_t time) {
-    const auto address = reinterpret_cast<uintptr_t>(to);
-    Region* const region = regions_.find(address, 0);
-    if (region == nullptr) return;
-    for (Cell& cell : region->shadow->cells(address - region->begin, bytes))
-      if (cell.write.time == time)
-        cell.write = {order_.now(),
-                      order_.number_of(this_lane->index) | (cell.write.who & atomic_mark),
-                      cell.write.site};
+  // The store that began at this time has written these bytes, and this lane knows it. A reduction
+  // into the same numbers that is still on its way comes into view again.
+  void bulk_written(const std::vector<CopyPiece>& pieces, uint32_t time) {
+    std::erase_if(reductions_, [=](const Reduction& each) { return each.touch.time == time; });
+    for (const CopyPiece& piece : pieces) {
+      const auto address = reinterpret_cast<uintptr_t>(piece.to);
+      Region* const region = regions_.find(address, 0);
+      if (region == nullptr) continue;
+      const auto cells = region->shadow->cells(address - region->begin, piece.bytes);
+      const size_t width = piece.bytes / static_cast<size_t>(cells.last - cells.first);
+      for (Cell& cell : cells)
+        if (cell.write.time == time)
+          cell.write = after_bulk_write(cell.write,
+                                        address + width * static_cast<size_t>(&cell - cells.first));
+    }
   }
   // What it reads is not what it was when it began.
   void bulk_changed(const void* byte, Copier copier, Where where) {
@@ -655,6 +664,14 @@ class AccessChecker {
     const size_t step = bytes == 1 ? 4 : 1;
     for (size_t i = 0; i < places.size(); i += step)
       visit(places[i], step * static_cast<size_t>(bytes));
+  }
+  // What a place remembers when this lane's store has come there.
+  Touch after_bulk_write(const Touch& store, uintptr_t place) const {
+    for (const Reduction& each : reductions_)
+      for (const CopyPiece& piece : each.pieces)
+        if (place - reinterpret_cast<uintptr_t>(piece.to) < piece.bytes) return each.touch;
+    return {order_.now(), order_.number_of(this_lane->index) | (store.who & atomic_mark),
+            store.site};
   }
   // visit(begin, bytes) for each word, and for the halves and bytes at both ends.
   template <class Visit>
@@ -804,21 +821,22 @@ class AccessChecker {
       order_.meet(this_lane->index, place + offset);
     for (Cell& cell : cells) {
       const Touch& write = cell.write;
-      if (write.who != me && (order_.may_race(write, since) || (write.who & in_flight_mark) != 0))
+      if (!order_.is_own(write, me) &&
+          (order_.may_race(write, since) || (write.who & in_flight_mark) != 0))
         check_against_write(write, {Fault::race, kind, region.begin + offset, bytes, site}, me,
                             since);
       unwritten = write.time < valid ? unwritten + 1 : 0;
       if (unwritten == whole && kind != Access::write && kind != Access::volatile_write)
         report_fault({Fault::uninitialised, kind, region.begin + offset, bytes, site});
       if (only_reads(kind)) {
-        if (cell.read.who != me &&
+        if (!order_.is_own(cell.read, me) &&
             order_.distance(cell.read, me) >= order_.distance(cell.other_read, me))
           cell.other_read = cell.read;
         cell.read = touch;
         continue;
       }
       for (const Touch* read : {&cell.read, &cell.other_read})
-        if (order_.may_race(*read, since) && read->who != me)
+        if (order_.may_race(*read, since) && !order_.is_own(*read, me))
           check_against_read(*read, {Fault::race, kind, region.begin + offset, bytes, site}, me);
       cell.write = touch;
     }
@@ -977,9 +995,15 @@ class AccessChecker {
     uint32_t site = 0;
   };
   std::map<int, std::vector<SumsInFlight>> sums_;  // by lane
-  std::optional<Incident> uninitialised_;          // the first read of uninitialised memory
-  std::optional<Incident> two_writes_;             // of one place, the second about to happen
-  std::byte before_[16] = {};                      // what the first one left there
+  // Reductions of this block that are on their way: a cell remembers one of them.
+  struct Reduction {
+    Touch touch;
+    std::vector<CopyPiece> pieces;
+  };
+  std::vector<Reduction> reductions_;
+  std::optional<Incident> uninitialised_;  // the first read of uninitialised memory
+  std::optional<Incident> two_writes_;     // of one place, the second about to happen
+  std::byte before_[16] = {};              // what the first one left there
   struct {
     int lane = -1;
     uintptr_t begin = 0;
@@ -1044,7 +1068,7 @@ class AccessChecker {
   void load_lands(uint32_t) {}
   void bulk_reads(const std::vector<CopyPiece>&, Copier, Where) {}
   void bulk_writes(const std::vector<CopyPiece>&, Copier, Where, bool = false) {}
-  void bulk_written(const void*, size_t, uint32_t) {}
+  void bulk_written(const std::vector<CopyPiece>&, uint32_t) {}
   void bulk_changed(const void*, Copier, Where) {}
   // wgmmas.
   void wgmma_reads(const std::vector<const std::byte*>&, int, int, Where) {}

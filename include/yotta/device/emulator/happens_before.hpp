@@ -403,6 +403,10 @@ class Order {
   YOTTA_UNSEEN bool in_flight(const Touch& other) const {
     return (other.who & in_flight_mark) != 0 && other.time >= block_;
   }
+  // Whether it is this thread's. Numbers of blocks come again after 2^20.
+  YOTTA_UNSEEN bool is_own(const Touch& other, uint32_t me) const {
+    return other.who == me && other.time >= block_;
+  }
   // How far another access is from one of `me`: 2 in another block, 1 in another warp, 0 in this
   // warp. What a barrier or the launch's beginning has ordered is 0 too.
   YOTTA_UNSEEN int distance(const Touch& other, uint32_t me) const {

@@ -109,8 +109,7 @@ YOTTA_INLINE void wait_for_bulk_stores(int pending, bool written, Where where) {
   if (!written) return;
   const auto done = stores.end_of_groups(stores.may_write, pending);
   for (auto copy = stores.may_write.begin(); copy != done; ++copy)
-    for (const CopyPiece& each : copy->pieces)
-      block.checker().bulk_written(each.to, each.bytes, copy->time);
+    block.checker().bulk_written(copy->pieces, copy->time);
   stores.may_write.erase(stores.may_write.begin(), done);
 }
 

@@ -539,8 +539,7 @@ class Block {
           "cp_async_bulk_wait_group_read<0>()",
           at(copies[0].where), text(lane.block_index), text(lane.thread));
     for (const BulkCopy& copy : found->second.may_write)
-      for (const CopyPiece& each : copy.pieces)
-        checker_.bulk_written(each.to, each.bytes, copy.time);
+      checker_.bulk_written(copy.pieces, copy.time);
   }
 
   int lanes_that_are(LaneState state) const {
