@@ -83,6 +83,18 @@ __global__ void some_have_returned(int* y) {
   y[threadIdx.x] = __shfl_up_sync(all_lanes, static_cast<int>(threadIdx.x), 1);
 }
 
+// One __syncwarp() for the warp, on two lines.
+__global__ void meets_from_two_branches(int* y) {
+  __shared__ int part[32];
+  const unsigned lane = threadIdx.x;
+  part[lane] = static_cast<int>(lane);
+  if (lane < 16)
+    __syncwarp();
+  else
+    __syncwarp();
+  y[lane] = part[31 - lane];
+}
+
 #if !defined(__CUDACC__)  // a GPU does not say what is wrong
 __global__ void reads_one_that_has_returned() {
   if (threadIdx.x >= 20) return;
@@ -227,6 +239,12 @@ TEST_CASE("lanes that have returned need not take part") {
   launch(some_have_returned, 1, 32, 0, nullptr, y.data());
   for (size_t lane = 0; lane < 20; ++lane)
     CHECK(y.to_host()[lane] == std::max<int>(static_cast<int>(lane) - 1, 0));
+}
+
+TEST_CASE("lanes meet in __syncwarp() from two branches") {
+  DeviceArray<int> y(32);
+  launch(meets_from_two_branches, 1, 32, 0, nullptr, y.data());
+  for (size_t lane = 0; lane < 32; ++lane) CHECK(y.to_host()[lane] == 31 - static_cast<int>(lane));
 }
 
 #if !defined(__CUDACC__)
