@@ -30,7 +30,9 @@ if(TARGET yotta_compiled AND NOT TARGET yotta_compiled_checked AND NOT CMAKE_CXX
   add_library(yotta::compiled_checked ALIAS yotta_compiled_checked)
   target_link_libraries(yotta_compiled_checked PUBLIC yotta_compiled_device)
   set_target_properties(yotta_compiled_checked PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  yotta_check_kernels(yotta_compiled_checked)
+  # It has no kernels, so nothing in it calls for a check.
+  target_compile_definitions(yotta_compiled_checked PRIVATE YOTTA_CHECKED YOTTA_NO_KERNELS)
+  target_compile_options(yotta_compiled_checked PRIVATE -O2 -g1 -gdwarf-4 -fno-omit-frame-pointer)
 endif()
 
 # yotta_add_cuda_program(target [CHECKED] files.cu...): a program of CUDA files as they are. nvcc

@@ -16,7 +16,8 @@
 // Instrumentation misses nothing of the code as written, with g++ and with clang, as long as some
 // optimisations are kept from it: hence -O1, clang's -tsan-instrument-read-before-write, and vector
 // types that copy themselves as a whole (vector_types.hpp). cmake/kernels.cmake has the flags:
-// yotta_check_kernels(target).
+// yotta_check_kernels(target). The emulator itself, compiled once, is not instrumented: it would
+// take three times as long.
 //
 // All device code lives in an inline namespace named after the build, so that one program may hold
 // the checked and the unchecked body of a function and never confuses them.
@@ -32,7 +33,8 @@
 #define YOTTA_DEVICE_BUILD unchecked
 #endif
 
-#if defined(YOTTA_CHECKED) && !defined(__SANITIZE_THREAD__)
+// YOTTA_NO_KERNELS: this file has none, only the emulator itself.
+#if defined(YOTTA_CHECKED) && !defined(__SANITIZE_THREAD__) && !defined(YOTTA_NO_KERNELS)
 #if defined(__has_feature)
 #if !__has_feature(thread_sanitizer)
 #error \

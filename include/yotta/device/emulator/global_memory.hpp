@@ -11,7 +11,6 @@
 // copies may use it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -148,12 +147,19 @@ class DeviceMemory {
   uint64_t serial_ = 0;
 };
 
-// Where pinned memory lies: an address outside is none.
+// Where pinned memory lies: an address outside is none. The host's own code asks for each access.
 struct PinnedRange {
-  std::atomic<uintptr_t> begin = UINTPTR_MAX, end = 0;
-  bool holds(uintptr_t address) const { return address >= begin && address < end; }
+  uintptr_t begin = UINTPTR_MAX, end = 0;  // read while other threads set them
+  void set(uintptr_t from, uintptr_t to) {
+    __atomic_store_n(&begin, from, __ATOMIC_RELAXED);
+    __atomic_store_n(&end, to, __ATOMIC_RELAXED);
+  }
+  YOTTA_UNSEEN bool holds(uintptr_t address) const {
+    return address >= __atomic_load_n(&begin, __ATOMIC_RELAXED) &&
+           address < __atomic_load_n(&end, __ATOMIC_RELAXED);
+  }
 };
-PinnedRange& pinned_range();
+inline PinnedRange pinned_range;
 
 }  // namespace yotta
 

@@ -35,7 +35,7 @@ YOTTA_UNSEEN __attribute__((always_inline)) inline void seen(const void* address
                                                              const void* return_address) {
   AccessChecker* const checker = active_checker;
   if (checker == nullptr) {
-    if (pinned_range().holds(reinterpret_cast<uintptr_t>(address)))
+    if (pinned_range.holds(reinterpret_cast<uintptr_t>(address)))
       seen_on_host(address, bytes, access, return_address);
     return;
   }
@@ -58,7 +58,7 @@ YOTTA_UNSEEN inline void seen_range(const void* address, size_t bytes, Access ac
                                     const void* return_address) {
   if (bytes == 0) return;
   const auto first = reinterpret_cast<uintptr_t>(address);
-  const bool pinned = pinned_range().holds(first) || pinned_range().holds(first + bytes - 1);
+  const bool pinned = pinned_range.holds(first) || pinned_range.holds(first + bytes - 1);
   if (active_checker == nullptr && !pinned) return;
   const size_t both = (first | bytes | 16), step = both & (~both + 1);
   for (size_t i = 0; i < bytes; i += step)

@@ -16,11 +16,6 @@ YOTTA_INLINE int& EmulatorWork::depth() {
   return depth;
 }
 
-YOTTA_INLINE PinnedRange& pinned_range() {
-  static PinnedRange range;
-  return range;
-}
-
 YOTTA_INLINE DeviceMemory& DeviceMemory::instance() {
   static auto* one = new DeviceMemory;  // never destroyed: arrays may outlive main()
   return *one;
@@ -109,12 +104,11 @@ YOTTA_INLINE void DeviceMemory::find_pinned_range() {
     begin = std::min(begin, reinterpret_cast<uintptr_t>(memory));
     end = reinterpret_cast<uintptr_t>(memory) + allocation.bytes;
   }
-  pinned_range().begin = begin;
-  pinned_range().end = end;
+  pinned_range.set(begin, end);
 }
 
 YOTTA_INLINE bool DeviceMemory::is_pinned(const void* begin) {
-  if (!pinned_range().holds(reinterpret_cast<uintptr_t>(begin))) return false;
+  if (!pinned_range.holds(reinterpret_cast<uintptr_t>(begin))) return false;
   const LockedWork lock(mutex_);
   const auto found = find(begin, 1);
   return found != all_.end() && found->second.pinned;
