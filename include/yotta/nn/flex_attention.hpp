@@ -234,11 +234,14 @@ struct FlexScore {
     return d * y.slope;
   }
 };
-// Without a score_mod the loops' own fast path.
-template <>
-struct FlexScore<NoScoreMod> : SameScore {
-  FlexScore(const NoScoreMod&, const FlexPlace&) {}
-};
+// What flash_forward is told: without a score_mod its own fast path.
+template <class ScoreMod>
+auto forward_score(const ScoreMod& score_mod, const FlexPlace& at) {
+  if constexpr (std::is_same_v<ScoreMod, NoScoreMod>)
+    return SameScore{};
+  else
+    return FlexScore<ScoreMod>{score_mod, at};
+}
 
 // What flash_backward is told: the same, and after each row its shares go to the sums.
 template <class ScoreMod, class Real>
@@ -295,7 +298,7 @@ void flex_rows(const FlashHead<Number>& head, int b, int h, int first, int last,
                                  detail::rows_of(head.v, span.begin, span.end),
                                  merging ? row_major(part_o.data(), rows, d) : o,
                                  merging ? part_L.data() : head.log_sum_exp + begin};
-    flash_forward(part, 0, rows, FlexMask<Mask>{tiles, at}, FlexScore<ScoreMod>{score_mod, at});
+    flash_forward(part, 0, rows, FlexMask<Mask>{tiles, at}, forward_score(score_mod, at));
     for (int64_t r = 0; r < rows && merging; ++r) {
       Real& L = head.log_sum_exp[begin + r];
       const MergeWeights<Real> weigh = merge_weights(L, part.log_sum_exp[r]);

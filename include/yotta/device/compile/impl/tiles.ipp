@@ -15,6 +15,10 @@ namespace detail {
 // Whether the numbers of a tile are stored past the caches.
 enum class Stored : uint8_t { in_cache, past_caches };
 
+// Numbers: an operand of a result that is stored past the caches is in no cache either, and the
+// processor's own prefetching is late.
+inline constexpr int64_t fetched_ahead = 1024;
+
 // out[i] = f(in[0][i], in[1][i], in[2][i]), a vector at a time.
 template <Stored stored, class Real, class F>
 void map_tile(const std::vector<Tile<Real>>& in, int64_t count, Real* out, F f) {
@@ -22,6 +26,7 @@ void map_tile(const std::vector<Tile<Real>>& in, int64_t count, Real* out, F f) 
   using V = typename L::V;
   const auto operand = [&](size_t k, int64_t i) {
     if (k >= in.size()) return V{};
+    if (stored == Stored::past_caches) L::fetch(in[k].data + in[k].step * (i + fetched_ahead));
     return in[k].step == 0 ? L::spread(*in[k].data) : L::load(in[k].data + i, count - i);
   };
   for (int64_t i = 0; i < count; i += L::lanes) {
