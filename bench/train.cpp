@@ -173,12 +173,12 @@ std::string why_not_compiled(bench::TorchPeer& torch) {
   }
 }
 
-// A step's FLOP/s as a share of a matmul's on the CPU.
-Json of_matmul(Ours& ours, double seconds, const Options& options) {
+// A step's FLOP/s as a share of a matmul's of the same type on the CPU.
+Json of_matmul(Ours& ours, DType dtype, double seconds, const Options& options) {
   context().ledger.reset();
   ours.step(0);
   const double flops_per_second = context().ledger.total_flops() / seconds;
-  return flops_per_second / 1e9 / measure_matmul_gflops(options.threads);
+  return flops_per_second / 1e9 / measure_matmul_gflops(options.threads, 0.5, 1024, dtype);
 }
 
 Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) {
@@ -207,13 +207,14 @@ Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) 
       compiled.push_back(torch.seconds(fmt::format("compiled\t{}", number)) / seconds.back());
   }
   const auto tokens = static_cast<double>(size.batch * c.context);
-  return {{"size", size.name},
-          {"dtype", name(c.dtype)},
-          {"tokens_per_second", tokens / median(seconds)},
-          {"of_matmul", options.on_gpu() ? Json() : of_matmul(ours, median(seconds), options)},
-          {"loss_difference", difference},
-          {"eager", eager},
-          {"compiled", compiled}};
+  return {
+      {"size", size.name},
+      {"dtype", name(c.dtype)},
+      {"tokens_per_second", tokens / median(seconds)},
+      {"of_matmul", options.on_gpu() ? Json() : of_matmul(ours, c.dtype, median(seconds), options)},
+      {"loss_difference", difference},
+      {"eager", eager},
+      {"compiled", compiled}};
 }
 
 int run(const Options& options) {

@@ -54,7 +54,8 @@ std::optional<Chip> chip_of(const std::string& named, const std::string& timed_b
 std::pair<MfuMachine, std::string> machine_of(const std::string& named, const std::string& timed_by,
                                               const Trace& trace, double rate) {
   if (timed_by.empty()) {  // this computer, which all ranks share
-    if (rate <= 0) rate = 1e9 * measure_matmul_gflops(context().threads, 0.2);
+    if (rate <= 0)
+      rate = 1e9 * measure_matmul_gflops(context().threads, 0.2, 1024, matrix_dtype(trace));
     const auto ranks = static_cast<double>(trace.ranks.size());
     return {{rate / ranks, {}}, "this computer's rate of matmuls, shared by its ranks"};
   }

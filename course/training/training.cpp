@@ -1288,8 +1288,8 @@ TrainingFigures run_training(const TrainingPlan& plan,
   const double trained =
       std::accumulate(figures.step_seconds.begin(), figures.step_seconds.end(), 0.0);
   if (plan.measure_seconds > 0)  // a short run is not measured longer than a tenth of it
-    figures.matmul_gflops =
-        measure_matmul_gflops(cores, std::min(plan.measure_seconds, trained / 10));
+    figures.matmul_gflops = measure_matmul_gflops(
+        cores, std::min(plan.measure_seconds, trained / 10), 1024, plan.model.dtype);
   if (figures.median_step_seconds > 0 && figures.matmul_gflops > 0)
     figures.mfu =
         figures.model_flops_per_step / figures.median_step_seconds / (1e9 * figures.matmul_gflops);

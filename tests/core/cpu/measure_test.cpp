@@ -10,8 +10,10 @@ using namespace yotta;
 TEST_CASE("rates are positive finite numbers") {
   for (const int threads : {1, 2}) {
     const double matmul_rate = measure_matmul_gflops(threads, 0, 96);
+    const double bf16_rate = measure_matmul_gflops(threads, 0, 96, DType::bf16);
     const double memory_rate = measure_memory_gbps(threads, 0, 1 << 20);
     CHECK_UNARY(std::isfinite(matmul_rate) && matmul_rate > 0);
+    CHECK_UNARY(std::isfinite(bf16_rate) && bf16_rate > 0);
     CHECK_UNARY(std::isfinite(memory_rate) && memory_rate > 0);
   }
 }

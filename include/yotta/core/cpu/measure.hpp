@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "yotta/core/context.hpp"
+#include "yotta/core/dtype.hpp"
 #include "yotta/core/matmul.hpp"
 #include "yotta/core/parallel_for.hpp"
 
@@ -61,8 +62,10 @@ double shortest_of_batches(double seconds_budget, SecondsOf&& seconds_of) {
   return std::max(best, 1e-9);
 }
 
-// The best f32 matmul rate of `threads` threads, in GFLOP/s, on squares of `size`.
-double measure_matmul_gflops(int threads, double seconds_budget = 0.5, int64_t size = 1024);
+// The best matmul rate of `threads` threads, in GFLOP/s, on squares of `size`. Factors are bf16, or
+// else f32; sums are f32.
+double measure_matmul_gflops(int threads, double seconds_budget = 0.5, int64_t size = 1024,
+                             DType factors = DType::f32);
 
 // The best rate of x = y + 3 z over three arrays much larger than a core's caches, in GB/s: two
 // reads and one write per element (the line that a write first fetches is not counted, as in

@@ -5,13 +5,23 @@
 
 namespace yotta {
 
-YOTTA_INLINE double measure_matmul_gflops(int threads, double seconds_budget, int64_t size) {
-  std::vector<float> a(static_cast<size_t>(size * size), 1.0f), b(a), c(a);
+namespace detail {
+template <class Number>
+double matmul_gflops_of(int threads, double seconds_budget, int64_t size) {
+  const std::vector<Number> a(static_cast<size_t>(size * size), Number(1.0f)), b(a);
+  std::vector<float> c(a.size());
   const double seconds = shortest_seconds(seconds_budget, [&] {
     matmul(row_major(a.data(), size, size), row_major(b.data(), size, size),
            row_major(c.data(), size, size), Into::overwrite, threads);
   });
   return matmul_flops(size, size, size) / seconds * 1e-9;
+}
+}  // namespace detail
+
+YOTTA_INLINE double measure_matmul_gflops(int threads, double seconds_budget, int64_t size,
+                                          DType factors) {
+  return factors == DType::bf16 ? detail::matmul_gflops_of<bfloat16>(threads, seconds_budget, size)
+                                : detail::matmul_gflops_of<float>(threads, seconds_budget, size);
 }
 
 YOTTA_INLINE double measure_memory_gbps(int threads, double seconds_budget, int64_t array_bytes) {
