@@ -19,9 +19,10 @@
 //
 // Cost: products of 2 T^2 d FLOPs: forward has 2, this has 5 (2.5 times as many), or 4 + 3 in a
 // fixed order. Extra memory: D, B H Tq numbers.
-// Contract: as flash_attention_mma.hpp; dO bf16 (B, Tq, H, d); dq, dk, dv f32, shaped as q, k, v,
-// overwritten or added to (Into); dq is zero before blocks add to it. Grid (tiles, B Hkv) for keys,
-// (tiles, B H) for queries; block T::threads, dynamic shared memory T::shared_bytes.
+// Contract: as flash_attention_mma.hpp; dO bf16 (B, Tq, H, d); dq, dk, dv shaped as q, k, v, f32 or
+// bf16 (Grad), overwritten or added to (Into); dq is f32 and zero before blocks add to it. Grid
+// (tiles, B Hkv) for keys, (tiles, B H) for queries; block T::threads, dynamic shared memory
+// T::shared_bytes.
 // References: Dao et al. (2022), FlashAttention, appendix B.2; Dao (2023), FlashAttention-2,
 // algorithm 2.
 #pragma once
@@ -131,22 +132,30 @@ struct ScoreGradient {
   }
 };
 
+// Two neighbouring numbers of a gradient so far.
+__device__ inline float2 load_pair(const float* from) {
+  return *reinterpret_cast<const float2*>(from);
+}
+__device__ inline float2 load_pair(const bfloat16* from) {
+  return make_float2(static_cast<float>(from[0]), static_cast<float>(from[1]));
+}
+
 // Writes x (16, d) of this warp, times `factor`, into rows from `first` on, or adds it to them;
 // rows end at `rows`.
-template <int d, class At>
-__device__ void store_gradient(const float (&x)[1][d / 8][4], float factor, Into into, float* to,
+template <int d, class Grad, class At>
+__device__ void store_gradient(const float (&x)[1][d / 8][4], float factor, Into into, Grad* to,
                                int first, int rows, At at) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   YOTTA_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int row = first + g + 8 * r;
     if (row >= rows) continue;
-    float* row_of = to + at(row) + 2 * t;
+    Grad* row_of = to + at(row) + 2 * t;
     YOTTA_UNROLL
     for (int j = 0; j < d / 8; ++j) {
-      float2* const pair = reinterpret_cast<float2*>(row_of + 8 * j);
-      const float2 sum = into == Into::accumulate ? *pair : make_float2(0, 0);
-      *pair = make_float2(sum.x + x[0][j][2 * r] * factor, sum.y + x[0][j][2 * r + 1] * factor);
+      Grad* const pair = row_of + 8 * j;
+      const float2 sum = into == Into::accumulate ? load_pair(pair) : make_float2(0, 0);
+      store_pair(pair, sum.x + x[0][j][2 * r] * factor, sum.y + x[0][j][2 * r + 1] * factor);
     }
   }
 }
@@ -226,11 +235,11 @@ __device__ void add_gradient(const float (&x)[1][d / 8][4], float factor, float*
 
 // dk and dv of a tile of keys, summed over the query heads that use them; with add_dq also what
 // these keys add to dq.
-template <class T, bool add_dq, class Mask, class ScoreMod>
+template <class T, bool add_dq, class Mask, class ScoreMod, class Grad>
 __global__ void __launch_bounds__(T::threads, T::d == 32 && !add_dq ? 3 : 1)
     flash_backward_keys(const bfloat16* q, const bfloat16* k, const bfloat16* v,
-                        const bfloat16* dout, const float* L, const float* D, float* dq, float* dk,
-                        float* dv, Into into, AttentionShape shape, Mask mask, ScoreMod mod) {
+                        const bfloat16* dout, const float* L, const float* D, Grad* dq, Grad* dk,
+                        Grad* dv, Into into, AttentionShape shape, Mask mask, ScoreMod mod) {
   constexpr int d = T::d, side = T::side;
   // Where registers are scarce, two addresses are computed anew for each query.
   constexpr bool scarce = add_dq || d == 128;
@@ -310,10 +319,10 @@ __global__ void __launch_bounds__(T::threads, T::d == 32 && !add_dq ? 3 : 1)
 }
 
 // dq of a tile of queries, in an order that never changes.
-template <class T, class Mask, class ScoreMod>
+template <class T, class Mask, class ScoreMod, class Grad>
 __global__ void __launch_bounds__(T::threads)
     flash_backward_queries(const bfloat16* q, const bfloat16* k, const bfloat16* v,
-                           const bfloat16* dout, const float* L, const float* D, float* dq,
+                           const bfloat16* dout, const float* L, const float* D, Grad* dq,
                            Into into, AttentionShape shape, Mask mask, ScoreMod mod) {
   constexpr int d = T::d, side = T::side;
   uint16_t* q_tile = dynamic_shared<uint16_t>();

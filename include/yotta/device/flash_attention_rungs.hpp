@@ -134,22 +134,24 @@ void run_flash_decoding(const AttentionArrays<bfloat16, Out>& x, float* partial_
 
 // Where the backward pass finds its numbers: q, o, dout and dq (B, Tq, H, d), k, v, dk and dv
 // (B, Tk, Hkv, d), L and D (B, H, Tq).
-template <class Out>
+template <class Out, class Grad = float>
 struct AttentionGradientArrays {
   const bfloat16 *q, *k, *v;
   const Out* o;
   const bfloat16* dout;
   const float* L;
-  float *D, *dq, *dk, *dv;
+  float* D;
+  Grad *dq, *dk, *dv;           // f32 or bf16
   Into into = Into::overwrite;  // what becomes of dq, dk and dv
 };
 
-// How dq is summed. In the order in which blocks come its last bits differ from run to run.
+// How dq is summed. In the order in which blocks come its last bits differ from run to run. Atomics
+// add to f32: bf16 is summed in the fixed order alone.
 enum class SumOrder { as_blocks_come, fixed };
 
 // by_key and by_query are one mask, seen from the keys and from the queries.
-template <class T, class Out, class Queries, class Keys, class ScoreMod>
-void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
+template <class T, class Out, class Grad, class Queries, class Keys, class ScoreMod>
+void run_flash_backward(const AttentionGradientArrays<Out, Grad>& x, const AttentionShape& shape,
                         SumOrder order, const Queries& by_key, const Keys& by_query,
                         const ScoreMod& mod, cudaStream_t stream = nullptr,
                         Where where = Where::current()) {
@@ -163,20 +165,20 @@ void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionSh
     launch(kernel, blocks(shape.Tk, shape.Hkv), T::threads, T::shared_bytes, stream, x.q, x.k, x.v,
            x.dout, x.L, x.D, x.dq, x.dk, x.dv, x.into, shape, by_key, mod);
   };
-  if (order == SumOrder::as_blocks_come) {
-    const auto bytes = static_cast<size_t>(shape.query_numbers()) * sizeof(float);
-    if (x.into == Into::overwrite) check_cuda(cudaMemsetAsync(x.dq, 0, bytes, stream));
-    run_keys(flash_backward_keys<T, true, Queries, ScoreMod>);
-  } else {
-    run_keys(flash_backward_keys<T, false, Queries, ScoreMod>);
-    launch(flash_backward_queries<T, Keys, ScoreMod>, blocks(shape.Tq, shape.H), T::threads,
-           T::shared_bytes, stream, x.q, x.k, x.v, x.dout, x.L, x.D, x.dq, x.into, shape, by_query,
-           mod);
-  }
+  if constexpr (std::is_same_v<Grad, float>)
+    if (order == SumOrder::as_blocks_come) {
+      const auto bytes = static_cast<size_t>(shape.query_numbers()) * sizeof(float);
+      if (x.into == Into::overwrite) check_cuda(cudaMemsetAsync(x.dq, 0, bytes, stream));
+      return run_keys(flash_backward_keys<T, true, Queries, ScoreMod, Grad>);
+    }
+  run_keys(flash_backward_keys<T, false, Queries, ScoreMod, Grad>);
+  launch(flash_backward_queries<T, Keys, ScoreMod, Grad>, blocks(shape.Tq, shape.H), T::threads,
+         T::shared_bytes, stream, x.q, x.k, x.v, x.dout, x.L, x.D, x.dq, x.into, shape, by_query,
+         mod);
 }
 
-template <class T, class Out>
-void run_flash_backward(const AttentionGradientArrays<Out>& x, const AttentionShape& shape,
+template <class T, class Out, class Grad>
+void run_flash_backward(const AttentionGradientArrays<Out, Grad>& x, const AttentionShape& shape,
                         SumOrder order, cudaStream_t stream = nullptr,
                         Where where = Where::current()) {
   const auto query_tiles = static_cast<int>(tiles_along(shape.Tq, T::side));

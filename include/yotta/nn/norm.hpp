@@ -55,6 +55,7 @@ constexpr OpCost rmsnorm_backward_weight_cost(DType dtype, int64_t N, int64_t C)
 }
 
 // y = (x - mean) rstd weight + bias by rows; x (N, C), weight and bias (C); eps 1e-5 in the paper.
+// Weights are of x's type, or f32 where x is bf16.
 LayernormOutput layernorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           double eps = 1e-5, Where where = Where::current());
 // dx (N, C) of layernorm.
@@ -78,15 +79,17 @@ void rmsnorm_backward_weight(const Tensor& dy, const Tensor& x, const Tensor& rs
 
 namespace detail {
 
-// One row of y = (x - mean) rstd w + b. rmsnorm has no mean and no bias: null.
-template <class Number, class Real = Computed<Number>>
+// One row of y = (x - mean) rstd w + b. rmsnorm has no mean and no bias: null. Weights are stored
+// as x is, or in the type that is computed in.
+template <class Number, class Weight = Computed<Number>>
 struct NormForward {
+  using Real = Computed<Number>;
   int64_t C;
   Real eps;
-  const Number* x;            // (N, C)
-  const Real *weight, *bias;  // (C)
-  Number* y;                  // (N, C)
-  Real *mean, *rstd;          // (N)
+  const Number* x;              // (N, C)
+  const Weight *weight, *bias;  // (C)
+  Number* y;                    // (N, C)
+  Real *mean, *rstd;            // (N)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const Real inverse = Real{1} / static_cast<Real>(C);
@@ -112,12 +115,14 @@ struct NormForward {
 };
 
 // One row of dx = r (g - mean(g) - normal mean(g normal)), g = dy w.
-template <class Number, class Real = Computed<Number>>
+template <class Number, class Weight = Computed<Number>>
 struct NormBackward {
+  using Real = Computed<Number>;
   int64_t C;
-  const Number *dy, *x;              // (N, C)
-  const Real *weight, *mean, *rstd;  // (C), (N), (N); mean null for rmsnorm
-  Number* dx;                        // (N, C)
+  const Number *dy, *x;     // (N, C)
+  const Weight* weight;     // (C)
+  const Real *mean, *rstd;  // (N); mean null for rmsnorm
+  Number* dx;               // (N, C)
   template <class Team>
   YOTTA_BODY void operator()(int64_t n, Team team) const {
     const Real inverse = Real{1} / static_cast<Real>(C);

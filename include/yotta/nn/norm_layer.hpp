@@ -43,11 +43,12 @@ class Norm : public Layer {
     const Tensor rows = as_rows(x);
     saved.keep("x", rows);
     if (!has_bias()) {
-      RmsnormOutput out = rmsnorm(rows, weight_.value(), options_.epsilon);
+      RmsnormOutput out = rmsnorm(rows, weight_.value_beside(rows), options_.epsilon);
       saved.keep("rstd", std::move(out.rstd));
       return out.y.reshape(x.shape());
     }
-    LayernormOutput out = layernorm(rows, weight_.value(), bias_.value(), options_.epsilon);
+    LayernormOutput out =
+        layernorm(rows, weight_.value_beside(rows), bias_.value_beside(rows), options_.epsilon);
     saved.keep("mean", std::move(out.mean));
     saved.keep("rstd", std::move(out.rstd));
     return out.y.reshape(x.shape());
@@ -56,9 +57,10 @@ class Norm : public Layer {
     const Tensor rows = as_rows(dy);
     saved.keep("dy", rows);
     const Tensor &x = saved.get("x"), &rstd = saved.get("rstd");
-    const Tensor dx =
-        has_bias() ? layernorm_backward_input(rows, x, weight_.value(), saved.get("mean"), rstd)
-                   : rmsnorm_backward_input(rows, x, weight_.value(), rstd);
+    const Tensor weight = weight_.value_beside(x);
+    const Tensor dx = has_bias()
+                          ? layernorm_backward_input(rows, x, weight, saved.get("mean"), rstd)
+                          : rmsnorm_backward_input(rows, x, weight, rstd);
     return dx.reshape(dy.shape());
   }
   void backward_weight(Saved& saved) override {

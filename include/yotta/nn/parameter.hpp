@@ -14,8 +14,8 @@
 // With gradient accumulation it fires for each microbatch; the listener knows which is the last.
 //
 // Types: value is f32 (f64 for gradient checks) or bf16. Linear layers multiply bf16 by bf16 and
-// sum in f32; rows of a bf16 table are read as they are; norms widen their weights while they use
-// them. Gradients of bf16 weights are summed in f32.
+// sum in f32; rows of a bf16 table are read as they are; norms widen each weight as they read it.
+// Gradients of bf16 weights are summed in f32.
 #pragma once
 
 #include <algorithm>
@@ -116,6 +116,10 @@ class Use {
   const ParameterPtr& parameter() const { return parameter_; }
   // The value to compute with; undefined if there is no parameter.
   Tensor value() const { return defined() ? parameter_->wide() : Tensor(); }
+  // The same for an op that widens what is stored as its x is.
+  Tensor value_beside(const Tensor& x) const {
+    return defined() && dtype() == x.dtype() ? parameter_->value : value();
+  }
   DType dtype() const { return parameter_->value.dtype(); }
   Tensor& grad() const { return parameter_->gradient(); }
   // This use has added its weight gradient for the microbatch.

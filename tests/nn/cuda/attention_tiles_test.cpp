@@ -77,8 +77,8 @@ TEST_CASE("bf16 and d 32, 64, 128 take tiles: o, L and gradients of the CPU, gro
   for (const auto& [T, d] : {std::pair{70, 32}, {17, 64}, {9, 128}, {1, 32}}) {
     CAPTURE(T);
     CAPTURE(d);
-    const CountedLaunches<detail::AttentionTiles> tiles;
-    const CountedLaunches<detail::AttentionTilesBackward> tiles_backward;
+    const CountedLaunches<detail::AttentionTiles<bfloat16>> tiles;
+    const CountedLaunches<detail::AttentionTilesBackward<bfloat16>> tiles_backward;
     const Inputs here = inputs(2, T, 4, 2, d, DType::bf16), there = on_cuda(here);
     const FlashAttention a = flash_attention(here.q, here.k, here.v),
                          b = flash_attention(there.q, there.k, there.v);
@@ -123,6 +123,21 @@ TEST_CASE("a block takes its part of every sequence, and adds to gradients") {
   }
 }
 
+TEST_CASE("what kernels round has the bits of their f32 sums, rounded") {
+  install_cuda();
+  const Inputs x = on_cuda(inputs(2, 70, 4, 2, 32, DType::bf16));
+  const AttentionBlock all{.length = 70};
+  const FlashAttention whole = flash_attention(x.q, x.k, x.v);
+  const auto rounded = [](const Tensor& sums) { return sums.to(DType::bf16).values(); };
+  CHECK(whole.o.values() == rounded(attention_block(x.q, x.k, x.v, all).o));
+  const AttentionGradients found = flash_attention_backward(x.dout, x.q, x.k, x.v, whole);
+  AttentionGradients sums{zero_sums(x.q), zero_sums(x.k), zero_sums(x.v)};
+  attention_block_backward(x.dout, x.q, x.k, x.v, whole, all, sums);
+  CHECK(found.dq.values() == rounded(sums.dq));
+  CHECK(found.dk.values() == rounded(sums.dk));
+  CHECK(found.dv.values() == rounded(sums.dv));
+}
+
 TEST_CASE("more heads than a grid has rows of blocks are several launches") {
   const auto together = [](int64_t T, int64_t n, int64_t H, int64_t B) {
     return detail::sequences_together({T, n, H, 1, 32, 0, 0, 0}, B);
@@ -135,7 +150,7 @@ TEST_CASE("more heads than a grid has rows of blocks are several launches") {
 
 TEST_CASE("another type or another d takes rows") {
   install_cuda();
-  const CountedLaunches<detail::AttentionTiles> tiles;
+  const CountedLaunches<detail::AttentionTiles<bfloat16>> tiles;
   for (const auto& [d, dtype] : {std::pair{32, DType::f32}, {64, DType::f64}, {40, DType::bf16}}) {
     const Inputs here = inputs(1, 5, 2, 2, d, dtype), there = on_cuda(here);
     CHECK(share(flash_attention(there.q, there.k, there.v).o,
@@ -160,7 +175,7 @@ TEST_CASE("a transformer in bf16 with heads of 32: logits and every gradient of 
     for (const ParameterPtr& each : parameters(model.stack())) all.push_back(each->grad);
     return all;
   };
-  const CountedLaunches<detail::AttentionTilesBackward> tiles;
+  const CountedLaunches<detail::AttentionTilesBackward<bfloat16>> tiles;
   const std::vector<Tensor> expected = run(Device::cpu), found = run(Device::cuda);
   REQUIRE(found.size() == expected.size());
   for (size_t i = 0; i < expected.size(); ++i) {

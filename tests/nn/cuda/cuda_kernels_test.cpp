@@ -122,6 +122,30 @@ TEST_CASE_TEMPLATE("norms and biases on cuda", Real, float, double, bfloat16) {
   }
 }
 
+TEST_CASE("norms read bf16 weights as they are, to the bits of widened ones") {
+  install_accelerator();
+  install_kernels();
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    const auto input = [&](Shape shape, const char* name) {
+      return cuda_input(std::move(shape), name, DType::bf16).to(device);
+    };
+    const Tensor x = input({5, 33}, "x"), dy = input({5, 33}, "dy"), w = input({33}, "w");
+    const Tensor b = input({33}, "b"), wide_w = w.to(DType::f32), wide_b = b.to(DType::f32);
+    const LayernormOutput layer = layernorm(x, w, b);
+    const RmsnormOutput rms = rmsnorm(x, w);
+    const auto layernorm_back = [&](const Tensor& weight) {
+      return layernorm_backward_input(dy, x, weight, layer.mean, layer.rstd).values();
+    };
+    const auto rmsnorm_back = [&](const Tensor& weight) {
+      return rmsnorm_backward_input(dy, x, weight, rms.rstd).values();
+    };
+    CHECK(layer.y.values() == layernorm(x, wide_w, wide_b).y.values());
+    CHECK(rms.y.values() == rmsnorm(x, wide_w).y.values());
+    CHECK(layernorm_back(w) == layernorm_back(wide_w));
+    CHECK(rmsnorm_back(w) == rmsnorm_back(wide_w));
+  }
+}
+
 TEST_CASE_TEMPLATE("softmax and cross-entropy on cuda", Real, float, double, bfloat16) {
   const Tensors in = {cuda_input<Real>({6, 75}, "x"), cuda_input<Real>({6, 75}, "dy"),
                       Tensor::from<int32_t>({0, 74, 31, 32, 33, 5}, {6})};

@@ -13,7 +13,8 @@
 // A block of a sequence lies in the tensors of the whole: its rows are not one after the other from
 // sequence to sequence. So a block is launched for each sequence, and L of its queries is copied
 // together first. The whole is one launch, or a few where it has more heads than a grid has rows of
-// blocks.
+// blocks. It is rounded by the kernels that sum it; a block's results are f32, since others add to
+// them.
 //
 // Cost: FLOPs as in flash_attention.hpp, backward 7 products of tiles instead of 5; each key and
 // value is read once for each tile of queries. Extra memory in backward: D, and L of a block's
@@ -36,21 +37,26 @@ constexpr int64_t sequences_together(const AttentionRows& at, int64_t B) {
   return at.n < at.T || most < 1 ? 1 : B < most ? B : most;
 }
 
-// o (B, n, H, d) and L (B, H, n) of a block.
+// o (B, n, H, d) and L (B, H, n) of a block. Sum: f32, for what is a part of a sum; or bf16, to
+// which the whole is rounded as it is stored.
+template <class Sum>
 struct AttentionTiles {
   AttentionRows at;
   int64_t B;
   const bfloat16 *q, *k, *v;  // (B, T, ., d)
-  float *o, *L;
+  Sum* o;
+  float* L;
 };
 
-// dq, dk and dv (B, T, ., d) are added to; L (B, H, T).
+// dq, dk and dv (B, T, ., d): parts in f32 are added to what is there, the whole in bf16 overwrites
+// it; L (B, H, T).
+template <class Sum>
 struct AttentionTilesBackward {
   AttentionRows at;
   int64_t B;
   const bfloat16 *q, *k, *v, *o, *dout;
   const float* L;
-  float *dq, *dk, *dv;
+  Sum *dq, *dk, *dv;
 };
 
 }  // namespace yotta::detail

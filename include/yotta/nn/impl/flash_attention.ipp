@@ -34,22 +34,34 @@ inline AttentionRows rows_of_block(const AttentionSizes& s, const AttentionBlock
   return {s.T, block.length, s.H, s.Hkv, s.d, block.query, block.key, block.ahead};
 }
 
+// Do kernels round what they sum? If so, a whole o, dq, dk and dv need no sums in f32.
+inline bool rounds_sums(const Tensor& q) {
+  return q.device() == Device::cuda && has_attention_tiles(q.dtype(), q.dim(3));
+}
+
+// f(Type<Sum>) for what tiles store sums as.
+template <class F>
+void visit_sums(const Tensor& sums, F&& f) {
+  return sums.dtype() == DType::bf16 ? f(Type<bfloat16>{}) : f(Type<float>{});
+}
+
 inline void blockwise_on_cuda(const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionSizes& s, const AttentionBlock& block,
                               FlashAttention& out, Where where) {
   const AttentionRows at = rows_of_block(s, block);
   const int64_t queries = s.B * s.H * block.length;
-  if (has_attention_tiles(q.dtype(), s.d)) {
-    const auto of = [&](const Tensor& x) { return x.address<bfloat16>(Device::cuda, where); };
-    const AttentionTiles body{at,
-                              s.B,
-                              of(q),
-                              of(k),
-                              of(v),
-                              out.o.address<float>(Device::cuda),
-                              out.log_sum_exp.address<float>(Device::cuda)};
-    return run_kernel("flash_attention", body, queries, where);
-  }
+  if (has_attention_tiles(q.dtype(), s.d))
+    return visit_sums(out.o, [&]<class Sum>(Type<Sum>) {
+      const auto of = [&](const Tensor& x) { return x.address<bfloat16>(Device::cuda, where); };
+      const AttentionTiles<Sum> body{at,
+                                     s.B,
+                                     of(q),
+                                     of(k),
+                                     of(v),
+                                     out.o.address<Sum>(Device::cuda),
+                                     out.log_sum_exp.address<float>(Device::cuda)};
+      run_kernel("flash_attention", body, queries, where);
+    });
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
@@ -69,15 +81,16 @@ inline void blockwise_backward_on_cuda(const Tensor& dout, const Tensor& q, cons
                                        AttentionGradients& d, Where where) {
   const AttentionRows at = rows_of_block(s, block);
   const int64_t queries = s.B * s.H * block.length;
-  if (has_attention_tiles(q.dtype(), s.d)) {
-    const auto of = [&](const Tensor& x) { return x.address<bfloat16>(Device::cuda, where); };
-    const auto sums = [&](Tensor& x) { return x.address<float>(Device::cuda, where); };
-    const AttentionTilesBackward body{
-        at,         s.B,         of(q),     of(k),
-        of(v),      of(saved.o), of(dout),  saved.log_sum_exp.address<float>(Device::cuda, where),
-        sums(d.dq), sums(d.dk),  sums(d.dv)};
-    return run_kernel("flash_attention_backward", body, queries, where);
-  }
+  if (has_attention_tiles(q.dtype(), s.d))
+    return visit_sums(d.dq, [&]<class Sum>(Type<Sum>) {
+      const auto of = [&](const Tensor& x) { return x.address<bfloat16>(Device::cuda, where); };
+      const auto sums = [&](Tensor& x) { return x.address<Sum>(Device::cuda, where); };
+      const AttentionTilesBackward<Sum> body{
+          at,         s.B,         of(q),     of(k),
+          of(v),      of(saved.o), of(dout),  saved.log_sum_exp.address<float>(Device::cuda, where),
+          sums(d.dq), sums(d.dk),  sums(d.dv)};
+      run_kernel("flash_attention_backward", body, queries, where);
+    });
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const auto of = [&](const Tensor& x) { return x.address<Number>(Device::cuda, where); };
@@ -92,52 +105,55 @@ inline void blockwise_backward_on_cuda(const Tensor& dout, const Tensor& q, cons
   });
 }
 
-}  // namespace detail
-
-YOTTA_INLINE FlashAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
-                                            const AttentionBlock& block, Where where) {
+// o in type `o_type`: that of sums, or q's if kernels round them.
+inline FlashAttention forward_block(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const AttentionBlock& block, DType o_type, Where where) {
   const char* operation = "flash_attention";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
-  const AttentionSizes n = detail::block_sizes(operation, s, block, where);
+  const AttentionSizes n = block_sizes(operation, s, block, where);
   charge(attention_block_cost(q.dtype(), n, twice_seen(block)));
-  const DType type = computed(q.dtype());
-  FlashAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, type, where),
-                     empty_beside(q, {n.B, n.H, n.T}, type, where)};
+  FlashAttention out{empty_beside(q, {n.B, n.T, n.H, n.d}, o_type, where),
+                     empty_beside(q, {n.B, n.H, n.T}, computed(q.dtype()), where)};
   if (q.device() == Device::meta) return out;
   if (q.device() == Device::cuda) {
-    detail::blockwise_on_cuda(q, k, v, s, block, out, where);
+    blockwise_on_cuda(q, k, v, s, block, out, where);
     return out;
   }
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
     Real *O = out.o.data<Real>(), *L = out.log_sum_exp.data<Real>();
-    const int64_t parts = ceil_div(n.T, detail::flash_part);
+    const int64_t parts = ceil_div(n.T, flash_part);
     parallel_for(s.B * s.H * parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t head = i / parts, b = head / s.H, h = head % s.H, shared = h / s.group();
         const auto keys = [&](const Number* all) {
-          return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), block.key,
-                                 block.key + n.T);
+          return rows_of(head_of(all, s, s.Hkv, b, shared), block.key, block.key + n.T);
         };
-        const int64_t first = i % parts * detail::flash_part;
+        const int64_t first = i % parts * flash_part;
         flash_forward(
-            FlashHead<Number>{
-                detail::rows_of(detail::head_of(Q, s, s.H, b, h), block.query, block.query + n.T),
-                keys(K), keys(V), detail::head_of(O, n, s.H, b, h), L + head * n.T},
-            first, std::min(first + detail::flash_part, n.T), CausalMask{n.T, block.ahead},
-            SameScore{});
+            FlashHead<Number>{rows_of(head_of(Q, s, s.H, b, h), block.query, block.query + n.T),
+                              keys(K), keys(V), head_of(O, n, s.H, b, h), L + head * n.T},
+            first, std::min(first + flash_part, n.T), CausalMask{n.T, block.ahead}, SameScore{});
       }
     });
   });
   return out;
 }
 
+}  // namespace detail
+
+YOTTA_INLINE FlashAttention attention_block(const Tensor& q, const Tensor& k, const Tensor& v,
+                                            const AttentionBlock& block, Where where) {
+  return detail::forward_block(q, k, v, block, computed(q.dtype()), where);
+}
+
 YOTTA_INLINE FlashAttention flash_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                             Where where) {
   const AttentionSizes s = attention_sizes("flash_attention", q, k, v, where);
-  const FlashAttention sums = attention_block(q, k, v, {.length = s.T}, where);
-  return {as_type(sums.o, q.dtype()), sums.log_sum_exp};
+  const DType o_type = detail::rounds_sums(q) ? q.dtype() : computed(q.dtype());
+  const FlashAttention out = detail::forward_block(q, k, v, {.length = s.T}, o_type, where);
+  return {as_type(out.o, q.dtype()), out.log_sum_exp};
 }
 
 YOTTA_INLINE Tensor zero_sums(const Tensor& x, Where where) {
@@ -146,23 +162,22 @@ YOTTA_INLINE Tensor zero_sums(const Tensor& x, Where where) {
   return made;
 }
 
-YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
-                                           const Tensor& v, const FlashAttention& saved,
-                                           const AttentionBlock& block, AttentionGradients& d,
-                                           Where where) {
+namespace detail {
+
+// d: sums to which a block's part is added, or, if kernels round them, what the whole overwrites.
+inline void backward_block(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                           const FlashAttention& saved, const AttentionBlock& block,
+                           AttentionGradients& d, Where where) {
   const char* operation = "flash_attention_backward";
   const AttentionSizes s = attention_sizes(operation, q, k, v, where);
-  const AttentionSizes n = detail::block_sizes(operation, s, block, where);
+  const AttentionSizes n = block_sizes(operation, s, block, where);
   expect_same(operation, "dout", dout, "q", q, where);
   expect_same(operation, "o", saved.o, "q", q, where);
   expect_shape(operation, "log_sum_exp", saved.log_sum_exp, {s.B, s.H, s.T}, where);
-  detail::expect_sums("dq", d.dq, q, where);
-  detail::expect_sums("dk", d.dk, k, where);
-  detail::expect_sums("dv", d.dv, v, where);
   charge(attention_block_backward_cost(q.dtype(), n, twice_seen(block)));
   if (q.device() == Device::meta) return;
   if (q.device() == Device::cuda)
-    return detail::blockwise_backward_on_cuda(dout, q, k, v, s, saved, block, d, where);
+    return blockwise_backward_on_cuda(dout, q, k, v, s, saved, block, d, where);
   visit_activation(q.dtype(), where, [&]<class Number>(Type<Number>) {
     using Real = Computed<Number>;
     const Number *Q = q.data<Number>(where), *K = k.data<Number>(where), *V = v.data<Number>(where);
@@ -173,12 +188,10 @@ YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, 
       for (int64_t i = begin * s.group(); i < end * s.group(); ++i) {
         const int64_t b = i / s.H, h = i % s.H, shared = h / s.group();
         const auto queries = [&](auto* all) {
-          return detail::rows_of(detail::head_of(all, s, s.H, b, h), block.query,
-                                 block.query + n.T);
+          return rows_of(head_of(all, s, s.H, b, h), block.query, block.query + n.T);
         };
         const auto keys = [&](auto* all) {
-          return detail::rows_of(detail::head_of(all, s, s.Hkv, b, shared), block.key,
-                                 block.key + n.T);
+          return rows_of(head_of(all, s, s.Hkv, b, shared), block.key, block.key + n.T);
         };
         flash_backward(
             FlashBackwardHead<Number>{queries(Q), keys(K), keys(V), queries(O), queries(dO),
@@ -189,12 +202,27 @@ YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, 
   });
 }
 
+}  // namespace detail
+
+YOTTA_INLINE void attention_block_backward(const Tensor& dout, const Tensor& q, const Tensor& k,
+                                           const Tensor& v, const FlashAttention& saved,
+                                           const AttentionBlock& block, AttentionGradients& d,
+                                           Where where) {
+  detail::expect_sums("dq", d.dq, q, where);
+  detail::expect_sums("dk", d.dk, k, where);
+  detail::expect_sums("dv", d.dv, v, where);
+  detail::backward_block(dout, q, k, v, saved, block, d, where);
+}
+
 YOTTA_INLINE AttentionGradients flash_attention_backward(const Tensor& dout, const Tensor& q,
                                                          const Tensor& k, const Tensor& v,
                                                          const FlashAttention& saved, Where where) {
   const AttentionSizes s = attention_sizes("flash_attention_backward", q, k, v, where);
-  AttentionGradients d{zero_sums(q, where), zero_sums(k, where), zero_sums(v, where)};
-  attention_block_backward(dout, q, k, v, saved, {.length = s.T}, d, where);
+  const auto made = [&](const Tensor& x) {
+    return detail::rounds_sums(q) ? empty_like(x, where) : zero_sums(x, where);
+  };
+  AttentionGradients d{made(q), made(k), made(v)};
+  detail::backward_block(dout, q, k, v, saved, {.length = s.T}, d, where);
   return rounded(std::move(d), q.dtype());
 }
 

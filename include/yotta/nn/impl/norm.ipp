@@ -13,21 +13,32 @@ auto address_or_null(MaybeConst& x, Device device, Where where) {
   return x.defined() ? x.template address<Real>(device, where) : nullptr;
 }
 
+// f(Type<Number>, Type<Weight>): how x and its weights are stored.
+template <class F>
+void visit_norm(const Tensor& x, const Tensor& weight, Where where, F&& f) {
+  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number> number) {
+    if (weight.dtype() == x.dtype())
+      f(number, number);
+    else
+      f(number, Type<Computed<Number>>{});
+  });
+}
+
 inline void run_norm(const char* operation, const Tensor& x, const Tensor& weight,
                      const Tensor& bias, double eps, LayernormOutput& out, Where where) {
   const Device device = x.device();
   const int64_t N = x.dim(0), C = x.dim(1);
   if (device == Device::meta) return;
-  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+  visit_norm(x, weight, where, [&]<class Number, class Weight>(Type<Number>, Type<Weight>) {
     using Real = Computed<Number>;
-    const NormForward<Number> body{C,
-                                   static_cast<Real>(eps),
-                                   x.address<Number>(device, where),
-                                   weight.address<Real>(device, where),
-                                   address_or_null<Real>(bias, device, where),
-                                   out.y.address<Number>(device),
-                                   address_or_null<Real>(out.mean, device, where),
-                                   out.rstd.address<Real>(device)};
+    const NormForward<Number, Weight> body{C,
+                                           static_cast<Real>(eps),
+                                           x.address<Number>(device, where),
+                                           weight.address<Weight>(device, where),
+                                           address_or_null<Weight>(bias, device, where),
+                                           out.y.address<Number>(device),
+                                           address_or_null<Real>(out.mean, device, where),
+                                           out.rstd.address<Real>(device)};
     run_rows<Number>(operation, device, N, C, body, where);
   });
 }
@@ -49,15 +60,15 @@ inline Tensor norm_backward_input(const OpCost& cost, const Tensor& dy, const Te
   Tensor dx = empty_like(x, where);
   const Device device = x.device();
   if (device == Device::meta) return dx;
-  visit_activation(x.dtype(), where, [&]<class Number>(Type<Number>) {
+  visit_norm(x, weight, where, [&]<class Number, class Weight>(Type<Number>, Type<Weight>) {
     using Real = Computed<Number>;
-    const NormBackward<Number> body{C,
-                                    dy.address<Number>(device, where),
-                                    x.address<Number>(device, where),
-                                    weight.address<Real>(device, where),
-                                    address_or_null<Real>(mean, device, where),
-                                    rstd.address<Real>(device, where),
-                                    dx.address<Number>(device)};
+    const NormBackward<Number, Weight> body{C,
+                                            dy.address<Number>(device, where),
+                                            x.address<Number>(device, where),
+                                            weight.address<Weight>(device, where),
+                                            address_or_null<Real>(mean, device, where),
+                                            rstd.address<Real>(device, where),
+                                            dx.address<Number>(device)};
     run_rows<Number>(cost.name, device, N, C, body, where);
   });
   return dx;

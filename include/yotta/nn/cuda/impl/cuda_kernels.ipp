@@ -49,10 +49,11 @@ inline int ahead_of(const detail::AttentionRows& at) {
   return static_cast<int>(std::clamp(at.ahead, -at.n, at.n));
 }
 
-inline void launch_attention_tiles(const detail::AttentionTiles& x, int64_t /*rows*/, Where where) {
+template <class Sum>
+void launch_attention_tiles(const detail::AttentionTiles<Sum>& x, int64_t /*rows*/, Where where) {
   const detail::AttentionRows& at = x.at;
   for_sequences(at, x.B, [&](int64_t b, const AttentionShape& shape) {
-    const AttentionArrays<bfloat16, float> arrays = {
+    const AttentionArrays<bfloat16, Sum> arrays = {
         x.q + at.q(b, 0, 0), x.k + at.k(b, 0, 0), x.v + at.k(b, 0, 0), x.o + b * at.n * at.H * at.d,
         x.L + b * at.H * at.n};
     const auto run = [&]<int d>() {
@@ -65,19 +66,24 @@ inline void launch_attention_tiles(const detail::AttentionTiles& x, int64_t /*ro
   });
 }
 
-inline void launch_attention_tiles_backward(const detail::AttentionTilesBackward& x,
-                                            int64_t /*rows*/, Where where) {
+template <class Sum>
+void launch_attention_tiles_backward(const detail::AttentionTilesBackward<Sum>& x, int64_t /*rows*/,
+                                     Where where) {
+  constexpr Into into = std::is_same_v<Sum, float> ? Into::accumulate : Into::overwrite;
   const detail::AttentionRows& at = x.at;
   const int64_t heads = x.B * at.H, bytes = at.n * int64_t{sizeof(float)};
-  const DeviceScratch D(heads * bytes, where), L(heads * bytes, where);
-  accelerator_or_fail(where).copy_rows(L.as<float>(), bytes, x.L + at.query,
-                                       at.T * int64_t{sizeof(float)}, bytes, heads);
+  const bool whole = at.n == at.T;
+  const DeviceScratch D(heads * bytes, where), copied(whole ? 0 : heads * bytes, where);
+  if (!whole)
+    accelerator_or_fail(where).copy_rows(copied.as<float>(), bytes, x.L + at.query,
+                                         at.T * int64_t{sizeof(float)}, bytes, heads);
+  const float* const L = whole ? x.L : copied.as<float>();
   for_sequences(at, x.B, [&](int64_t b, const AttentionShape& shape) {
     const int64_t query = at.q(b, 0, 0), key = at.k(b, 0, 0), row = b * at.H * at.n;
-    const AttentionGradientArrays<bfloat16> arrays = {
-        x.q + query,    x.k + key,           x.v + key,           x.o + query,
-        x.dout + query, L.as<float>() + row, D.as<float>() + row, x.dq + query,
-        x.dk + key,     x.dv + key,          Into::accumulate};
+    const AttentionGradientArrays<bfloat16, Sum> arrays = {
+        x.q + query, x.k + key,           x.v + key,    x.o + query, x.dout + query,
+        L + row,     D.as<float>() + row, x.dq + query, x.dk + key,  x.dv + key,
+        into};
     const auto run = [&]<int d>() {
       using T = FlashSquare<d, 64>;
       const auto tiles = static_cast<int>(tiles_along(at.n, T::side));
@@ -89,9 +95,11 @@ inline void launch_attention_tiles_backward(const detail::AttentionTilesBackward
   });
 }
 
-inline void add_attention_tiles() {
-  KernelOf<detail::AttentionTiles>::launch = launch_attention_tiles;
-  KernelOf<detail::AttentionTilesBackward>::launch = launch_attention_tiles_backward;
+template <class... Sums>
+void add_attention_tiles() {
+  ((KernelOf<detail::AttentionTiles<Sums>>::launch = launch_attention_tiles<Sums>), ...);
+  ((KernelOf<detail::AttentionTilesBackward<Sums>>::launch = launch_attention_tiles_backward<Sums>),
+   ...);
 }
 
 // ---- all kernels ----
@@ -106,7 +114,8 @@ void install_kernels_of() {
               Map<Number, Gated<SiluGate>, 1>, Map<Number, GatedSlope<SiluGate>, 2>,
               Map<Number, Swiglu, 2>, SwigluBackward<Number>, FillRows<Number>,
               KeepMasked<Number>>();
-  add_rows_kernels<AddBias<Number>, NormForward<Number>, NormBackward<Number>, SoftmaxRow<Number>,
+  add_rows_kernels<AddBias<Number>, NormForward<Number>, NormForward<Number, Number>,
+                   NormBackward<Number>, NormBackward<Number, Number>, SoftmaxRow<Number>,
                    SoftmaxBackwardRow<Number>, CrossEntropyRow<Number>,
                    CrossEntropyBackwardRow<Number>, EmbeddingRow<Number>, AddPosition<Number>,
                    RotateRow<Number>>();
@@ -141,7 +150,7 @@ YOTTA_INLINE void install_kernels() {
   install_kernels_of<bfloat16>();
   install_computing_kernels_of<float>();
   install_computing_kernels_of<double>();
-  add_attention_tiles();
+  add_attention_tiles<float, bfloat16>();
   add_attention_f32();
   add_rows_kernels<detail::CheckIds, StepGate>();
   add_numbers<detail::DrawMask, Conversion<float, bfloat16>>();
