@@ -412,7 +412,7 @@ void expect_outputs(const Arguments& a) {
   if (!a.live_page.empty()) expect_writable(a.live_page);
 }
 
-// --device cuda, or GPUs of NCCL ranks.
+// Opens the GPU of --device cuda. NCCL's ranks have opened theirs.
 void settle_device(const CommChoice& comm, Arguments& a) {
   if (comm.has_gpus()) a.plan.device = Device::cuda;  // one for each process, chosen by it
   if (a.device != "cuda" || comm.has_gpus()) return;
@@ -421,7 +421,6 @@ void settle_device(const CommChoice& comm, Arguments& a) {
       use_cuda(0, a.matmul == "course" ? MatmulBy::course : MatmulBy::cublas);
   if (!why_not.empty())
     fail(Where::current(), "--device cuda: {}; without the option the CPU computes", why_not);
-  a.plan.device = Device::cuda;
 }
 
 // Beside --load and --resume the folder says what the model is: an option that says otherwise is
@@ -500,6 +499,7 @@ LatentConfig parse_latent(const std::string& text) {
 // The model that the options describe; with --load or --resume, the one in the folder.
 void settle_model(const Options& options, Arguments& a) {
   TransformerConfig& m = a.plan.model;
+  if (a.device == "cuda") a.plan.device = Device::cuda;  // the plan is checked before it is opened
   const std::string& folder = a.plan.resume.empty() ? a.plan.load : a.plan.resume;
   if (!folder.empty()) {
     TransformerConfig saved = load_config(folder);

@@ -190,6 +190,10 @@ TEST_CASE("--optimizer: adamw or sgd") {
   check_refused({"--momentum", "0.9"}, "it is for --optimizer sgd");
 }
 
+TEST_CASE("a plan for a GPU is checked as such before the GPU is opened") {
+  check_refused({"--device", "cuda", "--graph", "--dropout", "0.1"}, "take --dropout 0");
+}
+
 TEST_CASE("processes that are started with other options, text or weights are told, not trained") {
   const TemporaryFolder folder;
   // Two ranks, which differ in their last options: how they end, and what is said.
