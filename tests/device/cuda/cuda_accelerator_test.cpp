@@ -44,6 +44,23 @@ TEST_CASE("fresh memory is no zeros, rows are copied apart") {
   CHECK(y.values() == std::vector<double>{2, 3, 5, 6});
 }
 
+TEST_CASE("the stream of what others wait for has more priority than any that computes") {
+  cudaStream_t computes = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&computes, cudaStreamNonBlocking));
+  const cudaStream_t urgent = make_urgent_stream();
+  const auto priority_of = [](cudaStream_t stream) {
+    int priority = 0;
+    check_cuda(cudaStreamGetPriority(stream, &priority));
+    return priority;
+  };
+  CHECK(priority_of(urgent) < priority_of(computes));
+  CHECK(priority_of(computes) == priority_of(nullptr));
+  check_cuda(cudaStreamDestroy(urgent));
+  check_cuda(cudaStreamDestroy(computes));
+  int none = 0;
+  CHECK(cudaStreamGetPriority(urgent, &none) == cudaErrorInvalidResourceHandle);
+}
+
 TEST_CASE("a copy to the device has its own copy of the bytes, also where the GPU stages none") {
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

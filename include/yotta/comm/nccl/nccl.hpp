@@ -228,9 +228,7 @@ class NcclItself : public NcclLibrary {
   };
   static std::unique_ptr<Lane> make_lane() {
     auto lane = std::make_unique<Lane>();
-    int least = 0, greatest = 0;
-    check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    check_cuda(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, greatest));
+    lane->stream = make_urgent_stream();
     return lane;
   }
   static cudaEvent_t event_of(Mark mark) { return reinterpret_cast<cudaEvent_t>(mark); }

@@ -59,6 +59,16 @@ inline cudaStream_t& compute_stream() {
   return stream;
 }
 
+// A stream for what other ranks wait for: where there is room on the device, its blocks go before
+// those of compute_stream().
+inline cudaStream_t make_urgent_stream(Where where = Where::current()) {
+  cudaStream_t stream = nullptr;
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), where);
+  check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), where);
+  return stream;
+}
+
 // Is what a query asked about still under way? That is no error, but a runtime may keep it as its
 // last one, which the next launch would report as its own.
 inline bool still_runs(cudaError_t code, Where where = Where::current()) {

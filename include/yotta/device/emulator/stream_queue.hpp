@@ -70,6 +70,7 @@ struct CUstream_st {
   size_t place = 0;  // in clocks
   std::string name;  // "stream 2"
   bool blocking = true;
+  int priority = 0;  // the less, the sooner
   uint32_t issued = 0;
   yotta::StreamClock clock = {};
   std::vector<std::shared_ptr<yotta::StreamOperation>> after = {};
@@ -134,7 +135,8 @@ class StreamQueue {
   bool in_use() const { return in_use_; }
   void seed(uint64_t value) { seed_ = value, steps_ = 0; }
 
-  cudaStream_t create(bool blocking);
+  cudaStream_t create(bool blocking, int priority);
+  cudaError_t priority(cudaStream_t stream, int* number);
   cudaError_t destroy(cudaStream_t stream);
   // Appends an operation to a stream; on the legacy default stream, runs it.
   cudaError_t submit(cudaStream_t stream, StreamOperation operation);

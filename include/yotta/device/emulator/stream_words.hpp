@@ -43,7 +43,16 @@ enum cudaStreamCaptureMode {
 };
 
 // ---- Streams and events ----
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+// Streams of any priority run in any order here: on a GPU, too, it only says whose blocks get the
+// next room. The numbers are those of GPUs since Volta; one beyond them is the nearest.
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return *least = 0, *greatest = -5, cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
 inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }

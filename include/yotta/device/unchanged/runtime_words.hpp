@@ -82,12 +82,6 @@ inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 
 // ---- Streams and events ----
 inline constexpr unsigned cudaEventBlockingSync = 1;
-inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
-}
-inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return *least = *greatest = 0, cudaSuccess;
-}
 // cudaErrorInvalidResourceHandle: one of them was never recorded.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 

@@ -99,15 +99,23 @@ YOTTA_INLINE StreamQueue& StreamQueue::instance() {
   return *one;
 }
 
-YOTTA_INLINE cudaStream_t StreamQueue::create(bool blocking) {
+YOTTA_INLINE cudaStream_t StreamQueue::create(bool blocking, int priority) {
   const LockedWork lock(mutex_);
   auto stream = std::make_unique<CUstream_st>();
   stream->place = places_++;
   stream->name = fmt::format("stream {}", stream->place);
   stream->blocking = blocking;
+  stream->priority = priority;
   const cudaStream_t handle = streams_.add(std::move(stream));
   update_use();
   return handle;
+}
+
+YOTTA_INLINE cudaError_t StreamQueue::priority(cudaStream_t stream, int* number) {
+  const LockedWork lock(mutex_);
+  if (!known(stream)) return cudaErrorInvalidResourceHandle;
+  *number = of(stream).priority;
+  return cudaSuccess;
 }
 
 // What was issued on it still runs.

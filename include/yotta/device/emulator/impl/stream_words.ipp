@@ -3,6 +3,7 @@
 
 #include "yotta/device/emulator/stream_words.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -135,10 +136,18 @@ inline cudaError_t submit_set(const char* word, void* memory, int value, size_t 
 }  // namespace yotta
 
 // ---- Streams and events ----
-YOTTA_INLINE cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+YOTTA_INLINE cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags,
+                                                      int priority) {
   if (stream == nullptr) return cudaErrorInvalidValue;
-  *stream = yotta::StreamQueue::instance().create((flags & cudaStreamNonBlocking) == 0);
+  int least = 0, greatest = 0;
+  cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  *stream = yotta::StreamQueue::instance().create((flags & cudaStreamNonBlocking) == 0,
+                                                  std::clamp(priority, greatest, least));
   return cudaSuccess;
+}
+
+YOTTA_INLINE cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  return yotta::StreamQueue::instance().priority(stream, priority);
 }
 
 YOTTA_INLINE cudaError_t cudaStreamDestroy(cudaStream_t stream) {
