@@ -29,6 +29,7 @@
 
 #include "../course/options/console.hpp"
 #include "bench.hpp"
+#include "fused_chains.hpp"
 #include "yotta/core/compare.hpp"
 #include "yotta/core/cpu/measure.hpp"
 #include "yotta/device/compile/gpu_program.hpp"
@@ -38,6 +39,7 @@
 namespace {
 
 using namespace yotta;
+using bench::chains;
 using bench::Json;
 
 struct Options {
@@ -46,69 +48,6 @@ struct Options {
   int64_t rows = 4096, columns = 4096;
   int milliseconds = 1000;
 };
-
-Array gelu(const Array& x) {
-  return x / (exp(x * (x * x * 0.0713548162726 + 1.5957691216) * -1.0) + 1.0);
-}
-Array dropout(const Array& x) { return choose(keep_mask(x, 0.25, 7, "drop"), x / 0.75, 0.0); }
-Array softmax(const Array& x) {
-  const Array e = exp(x - row_max(x));
-  return e / row_sum(e);
-}
-Array masked_softmax(const Array& x) {  // of scores: later keys are hidden
-  return softmax(choose(row_index(x) < column_index(x), -HUGE_VAL, x));
-}
-Array layernorm(const Array& x) {
-  const double columns = static_cast<double>(x.size().columns);
-  const Array centred = x - row_sum(x) / columns;
-  return centred / sqrt(row_sum(centred * centred) / columns + 1e-5);
-}
-// Parameters, gradients, means and squares of any number of arrays, one kind after the other.
-std::vector<Array> adamw(const std::vector<Array>& in) {
-  std::vector<Array> out;
-  const size_t n = in.size() / 4;
-  for (size_t i = 0; i < n; ++i) {
-    const Array &w = in[i], &g = in[n + i];
-    const Array m = in[2 * n + i] * 0.9 + g * 0.1, v = in[3 * n + i] * 0.95 + g * g * 0.05;
-    out.insert(out.end(), {w * 0.9999 - m * 1e-3 / (sqrt(v) + 1e-8), m, v});
-  }
-  return out;
-}
-
-struct Chain {
-  const char* name;
-  std::vector<Array> (*function)(const std::vector<Array>&);
-  int arguments;
-  std::vector<int> single = {};  // arguments that are one row: a bias, a gain
-  int parts = 1;                 // the others have rows / parts rows
-};
-const Chain chains[] = {
-    {"x * 2 + 1, relu",
-     [](const std::vector<Array>& in) { return std::vector<Array>{larger(in[0] * 2 + 1.0, 0.0)}; },
-     1},
-    {"gelu(x + b) + residual",
-     [](const std::vector<Array>& in) { return std::vector<Array>{gelu(in[0] + in[1]) + in[2]}; },
-     3,
-     {1}},
-    {"gelu(x + b), dropout, + residual",
-     [](const std::vector<Array>& in) {
-       return std::vector<Array>{dropout(gelu(in[0] + in[1])) + in[2]};
-     },
-     3,
-     {1}},
-    {"softmax", [](const std::vector<Array>& in) { return std::vector<Array>{softmax(in[0])}; }, 1},
-    {"masked softmax",
-     [](const std::vector<Array>& in) { return std::vector<Array>{masked_softmax(in[0])}; }, 1},
-    {"layernorm", [](const std::vector<Array>& in) { return std::vector<Array>{layernorm(in[0])}; },
-     1},
-    {"layernorm, gain and bias",
-     [](const std::vector<Array>& in) {
-       return std::vector<Array>{layernorm(in[0]) * in[1] + in[2]};
-     },
-     3,
-     {1, 2}},
-    {"AdamW", adamw, 4},
-    {"AdamW, 20 arrays", adamw, 80, {}, 20}};
 
 // The same chains in PyTorch: prints "number eager compiled", seconds, a line for each.
 constexpr const char* torch_program = R"(
@@ -194,15 +133,8 @@ double eager_bytes(const Graph& graph) {
   return bytes;
 }
 
-std::vector<Tensor> arguments(const Options& options, const Chain& chain) {
-  std::vector<Tensor> in;
-  const int64_t part = std::max<int64_t>(options.rows / chain.parts, 1);
-  for (int i = 0; i < chain.arguments; ++i) {
-    const auto& single = chain.single;
-    const bool one_row = std::find(single.begin(), single.end(), i) != single.end();
-    in.push_back(Tensor::full({one_row ? 1 : part, options.columns}, 0.25 * (i + 1)));
-  }
-  return in;
+std::vector<Tensor> arguments(const Options& options, const bench::Chain& chain) {
+  return bench::arguments(chain, options.rows, options.columns);
 }
 
 // One operation a kernel, and fused, on the first GPU.

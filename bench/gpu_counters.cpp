@@ -13,7 +13,10 @@
 
 #include "bench.hpp"
 #include "course/options/console.hpp"
+#include "fused_chains.hpp"
 #include "gpu_program.hpp"
+#include "yotta/device/compile/gpu_program.hpp"
+#include "yotta/device/compile/nvrtc.hpp"
 
 namespace yotta::bench {
 namespace {
@@ -140,7 +143,13 @@ std::string whole_file(const std::string& name) {
 #ifdef YOTTA_HAVE_CUDA
 int launch_all() {
   if (bench::gpu_name().empty()) return bench::not_run("there is no GPU here");
+  const std::string no_nvrtc = why_no_nvrtc();
+  if (!no_nvrtc.empty()) return bench::not_run(no_nvrtc.c_str());
   bench::launch_on_gpu();
+  for (const bench::Chain& chain : bench::chains) {
+    const bench::FusedChain fused = bench::counted(chain);
+    GpuProgram(fused.graph, fused.launches)(fused.in);
+  }
   return 0;
 }
 #else

@@ -22,7 +22,8 @@ struct KernelCounters {
 // Runs each under the emulator's checks (checked/gpu_counters.cpp).
 std::vector<KernelCounters> count_in_emulator();
 
-// Launches each once, in the same order; in builds with nvcc (gpu_counters.cu).
+// Launches each once, in the same order; in builds with nvcc (gpu_counters.cu). Lesson 05's come
+// last: NVRTC compiles them.
 void launch_on_gpu();
 
 // ---- what ncu --csv --print-units base --metrics ncu_metrics() prints ----

@@ -1,5 +1,5 @@
 // The kernels of lessons 02 to 08, each once, on small sizes; for the emulator's checks and for
-// nvcc. (Lesson 05's are made when its program runs, so none stands here.)
+// nvcc. (Lesson 05's are printed by its compiler: fused/print.cpp.)
 #pragma once
 
 #include <vector>
