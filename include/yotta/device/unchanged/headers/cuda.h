@@ -1,1 +1,5 @@
-#error "not in Yotta's emulator: the driver API. Use the runtime API, cuda_runtime.h"
+// CUDA's header of this name, for programs that run in the emulator.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "yotta/device/unchanged/driver_words.hpp"
