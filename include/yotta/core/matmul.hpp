@@ -22,7 +22,8 @@
 // the result does not depend on how many there are. Cost: 2 m n k FLOPs; packing A n/BN times and B
 // once; scratch 2 BK BN + threads BM BK numbers, kept for the next call.
 // Where A and B are bf16, a processor's own instructions multiply pairs, or whole tiles
-// (cpu/bf16_tiles.hpp); at most four rows of C are dot products of rows in memory (cpu/few_rows.hpp).
+// (cpu/bf16_tiles.hpp); at most four rows of C are dot products of rows in memory
+// (cpu/few_rows.hpp).
 // Contract and letters: matmul_ladder.hpp. The tile is written in the compiler's portable vector
 // types.
 // References: Goto and van de Geijn (2008), algorithm gebp; Van Zee and van de Geijn, BLIS (2015).
