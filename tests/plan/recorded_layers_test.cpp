@@ -74,6 +74,19 @@ TEST_CASE("sequence parallelism keeps a tp-th of what it shares out, and gathers
   CHECK(cut.weight.exposed[0] > whole.weight.exposed[0]);
 }
 
+TEST_CASE("by operators: every second product stays, and what attention writes") {
+  const TransformerConfig config = llama_config(1, 64, 96, 4, 2, 32, 100);
+  const LayerFigures block = record_layers(question(config)).block;
+  const double tokens = 2 * 32;
+  // x, y, q, v, o, a sum for each row of scores, the gate
+  const double stay = tokens * (64 + 64 + 64 + 32 + 64 + 4 + 96);
+  CHECK(block.operators_kept == bytes_of(config.dtype) * stay);
+  // k, the product after attention, and the one beside the gate
+  const double products = 2 * tokens * 64 * (32 + 64 + 96);
+  CHECK(block.operators.computed > products);
+  CHECK(block.operators.computed < 1.1 * products);
+}
+
 TEST_CASE("a question is answered from the records when it is asked again") {
   LayerRecords records;
   const LayerQuestion asked = question(llama_config(1, 64, 96, 4, 4, 32, 100));

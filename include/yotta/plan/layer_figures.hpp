@@ -79,6 +79,7 @@ struct LayerFigures {
   double again_kept = 0;       // and begins with these bytes
   PartTime again_weight = {};  // and takes so long
   PartTime operators = {};     // of F: what recomputation by operators runs again
+  double operators_kept = 0;   // and bytes that it keeps
   int64_t table = 0;  // numbers of a tied table: their gradient begins here, and ends elsewhere
   std::vector<WeightReady> weights = {};  // in the order of buckets, the last one first
 
@@ -109,11 +110,11 @@ inline LayerFigures checkpointed_figures(const LayerFigures& block) {
 }
 
 // A block of which backward makes all again but attention's output and that of every second
-// product, as TorchTitan's selective recomputation by operators. kept: bytes that stay.
-inline LayerFigures operators_again(const LayerFigures& block, double kept) {
+// product, as TorchTitan's selective recomputation by operators.
+inline LayerFigures operators_again(const LayerFigures& block) {
   LayerFigures once = block;
   once.input += block.operators;
-  const double freed = std::max(0.0, block.saved - kept);
+  const double freed = std::max(0.0, block.saved - block.operators_kept);
   once.saved -= freed;
   once.input_peak += freed;
   return once;

@@ -241,31 +241,43 @@ inline void add_events(const Trace& trace, const Cluster& cluster,
   }
 }
 
-// What recomputation by operators runs again of a block's forward pass, up to its last product:
-// neither attention nor the products whose outputs stay, every second one from the first on. What
-// sequence parallelism gathers is half of what it sends.
-inline PartTime operators_of(const Trace& trace, const LayerQuestion& q, const PartTime& forward) {
-  std::vector<const TraceEvent*> ops;
-  int part = 0;
-  size_t last = 0;  // product
-  for (const TraceEvent& event : trace.ranks[0]) {
-    if (event.lane != compute_lane || event.kind != EventKind::op) continue;
-    if (event.name == end_of_part && ++part > 1) break;
-    if (part != 1 || event.name == end_of_part) continue;
-    if (event.name == "linear") last = ops.size();
-    ops.push_back(&event);
+// A clock of kernels that writes down what it is asked for, part by part.
+class RecordingClock : public KernelClock {
+ public:
+  using KernelClock::KernelClock;
+  void op(const OpCost& cost) override {
+    if (std::string_view(cost.name) == end_of_part)
+      parts_.emplace_back();
+    else
+      parts_.back().push_back(cost);
+    KernelClock::op(cost);
   }
-  PartTime again;
+  const std::vector<OpCost>& part(size_t i) const { return parts_[i]; }
+
+ private:
+  std::vector<std::vector<OpCost>> parts_ = {{}};
+};
+
+// Recomputation by operators, of a block's forward pass up to its last product: attention's outputs
+// stay, and those of every second product from the first on; all else runs again. Beside them the
+// block's input and its output stay, which is the last product's. What sequence parallelism gathers
+// is half of what it sends.
+inline void add_operators(const std::vector<OpCost>& ops, const LayerQuestion& q,
+                          LayerFigures& block) {
+  const auto is_linear = [](const OpCost& op) { return std::string_view(op.name) == "linear"; };
+  const auto last = std::find_if(ops.rbegin(), ops.rend(), is_linear).base();
+  block.operators = {}, block.operators_kept = block.in + block.out;
   bool stays = false;
-  for (size_t i = 0, products = 0; i < last; ++i) {
-    const std::string_view name = ops[i]->name;
-    if (name == "linear") stays = ++products % 2 == 1;
-    const bool of_product = name == "linear" || name == "add_bias";
-    if ((of_product && stays) || name.find("attention") != name.npos) continue;
-    again.computed += ops[i]->seconds();
+  int64_t products = 0;
+  for (auto op = ops.begin(); op + 1 < last; ++op) {
+    const std::string_view name = op->name;
+    if (is_linear(*op)) stays = ++products % 2 == 1;
+    const bool is_attention = name.find("attention") != name.npos;
+    if (is_attention || (is_linear(*op) && stays)) block.operators_kept += op->bytes_written;
+    if (is_attention || ((is_linear(*op) || name == "add_bias") && stays)) continue;
+    block.operators.computed += kernel_seconds(q.chip, q.efficiency, *op);
   }
-  if (q.sequence_parallel) again[Exposed::tp] = forward.exposed[0] / 2;
-  return again;
+  if (q.sequence_parallel) block.operators[Exposed::tp] = block.forward.exposed[0] / 2;
 }
 
 // The layers' times on a cluster, and with `figures` their bytes and weights.
@@ -273,12 +285,14 @@ inline void run_layers(const LayerQuestion& q, const Cluster& cluster,
                        std::array<LayerFigures, layer_kinds>& figures) {
   ClockOptions clock;
   clock.observed = false;
+  std::vector<OpCost> forward_of_block;
   const auto body = [&](Communicator& self) {
     const DeviceScope meta(Device::meta);
     LayerRecorder recorder(q, self);
-    KernelClock kernels(*context().clock, {q.chip, q.efficiency});
+    RecordingClock kernels(*context().clock, {q.chip, q.efficiency});
     CostSink* const before = std::exchange(context().clock, &kernels);
     recorder.run(figures);
+    forward_of_block = kernels.part(1);
     context().clock = nullptr;
     std::array<LayerFigures, layer_kinds> again;
     recorder.run(again);
@@ -293,7 +307,7 @@ inline void run_layers(const LayerQuestion& q, const Cluster& cluster,
     parts[layer_kinds + 2 * (layer_kinds - 1 - i) + 1] = &figures[i].weight;
   }
   add_events(run.trace, cluster, parts);
-  figures[1].operators = operators_of(run.trace, q, figures[1].forward);
+  add_operators(forward_of_block, q, figures[1]);
 }
 
 // How much longer each part takes if others use the port of its messages too. A part that waits for

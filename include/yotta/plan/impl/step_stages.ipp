@@ -32,18 +32,6 @@ YOTTA_INLINE std::string why_no_estimate(const DescribedStep& step) {
   return "";
 }
 
-namespace detail {
-// Of a block's tokens: x, q, v, o, its own x in the second half; gate or h; and each row's sum of
-// scores.
-inline double operator_bytes(const DescribedStep& step, const LayerSizes& z) {
-  const TransformerConfig& c = step.config;
-  const int64_t heads = c.heads / step.shape.tp, kv_heads = c.kv_heads / step.shape.tp;
-  const int64_t numbers = z.n * 2 * z.C + z.N * (2 * heads + kv_heads) * c.head_size() +
-                          z.N * c.feed_forward / step.shape.tp;
-  return static_cast<double>(numbers) * z.width + static_cast<double>(z.N * heads) * z.wide;
-}
-}  // namespace detail
-
 YOTTA_INLINE StepStages::StepStages(const Cluster& cluster, const DescribedStep& step,
                                     LayerRecords& records, Where where)
     : step_(step),
@@ -75,7 +63,7 @@ YOTTA_INLINE LayerFigures StepStages::collected(LayerFigures layer) const {
 YOTTA_INLINE void StepStages::make_blocks(LayerRecords& records, LayerQuestion question,
                                           LayerFigures& block, LayerFigures& recomputed) const {
   block = collected(records.of(question).block);
-  if (step_.operators_again) block = operators_again(block, detail::operator_bytes(step_, z_));
+  if (step_.operators_again) block = operators_again(block);
   recomputed = checkpointed_figures(block);
   if (const Recompute what = step_.options.checkpoint.what; what != Recompute::all) {
     question.recompute = what;
