@@ -112,7 +112,9 @@ TEST_CASE("lesson 05's commands, pasted: the compiler says of three loops what t
   const auto said_by = [&](const char* compiler) {  // of the command that begins with it
     const size_t begin = page.find(fmt::format("\n{} -O3", compiler));
     REQUIRE(begin != page.npos);
-    const std::string command = page.substr(begin + 1, page.find('\n', begin + 1) - begin - 1);
+    size_t end = page.find('\n', begin + 1);
+    while (page[end - 1] == '\\') end = page.find('\n', end + 1);  // it goes on in the next line
+    const std::string command = page.substr(begin + 1, end - begin - 1);
     return runner::run_limited({"sh", "-c", "cd '" + root + "' && " + command + " 2>&1"}, 60)
         .output;
   };
