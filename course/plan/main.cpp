@@ -142,6 +142,7 @@ void reach_stack(const Arguments& a, PlanRequest& request) {
   const Causes left_out = causes_of(a.without);
   request.efficiency = reached_kernels(request.cluster.chip, stack, left_out);
   request.cluster = reached_cluster(request.cluster, stack, left_out);
+  request.by_matrix = stack.by_matrix && !has(left_out, Cause::turns);
 }
 
 void reach(const Arguments& a, PlanRequest& request) {
@@ -201,11 +202,12 @@ std::vector<std::string> confirmed(const Plan& plan, size_t i) {
   const DescribedStep step = shortened(plan.request, plan.best[i].layout);
   if (step.pp_outermost) return {std::to_string(i + 1), "", "", "", "pp is inside in code"};
   const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
-  DescribedStep alone = step;  // collectives take nothing from kernels on the clock
-  alone.efficiency.interference = 0;
+  // On the clock collectives take nothing from kernels, and FSDP's run beside them.
+  DescribedStep alone = step;
+  alone.efficiency.interference = 0, alone.by_matrix = false;
   const StepEstimate searched = estimate_step(plan.request.cluster, step),
                      formula = estimate_step(seen, alone);
-  const DescribedFigures run = run_described(seen, step);
+  const DescribedFigures run = run_described(seen, alone);
   return {std::to_string(i + 1),
           std::to_string(step.options.microbatches),
           fmt::format("{:.4g}", searched.seconds),

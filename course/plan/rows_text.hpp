@@ -22,6 +22,6 @@ std::vector<MeasuredRow> own_rows();
 std::string measured_kind_text(const PlanRequest& request);
 
 // By how much predictions are off, on average, on steps of software that no number was fitted to.
-inline constexpr double others_error = 0.12;
+inline constexpr double others_error = 0.10;
 
 }  // namespace yotta

@@ -28,15 +28,15 @@ TEST_CASE("with the usual stack the mean error of 109 steps is 10% or less") {
   CHECK(found.back().mean <= 0.10);
 }
 
-TEST_CASE("with the usual stack no source is above 15% on average but ZeRO-3 of 2021") {
-  // It gathered each matrix by itself and waited for it: the usual stack gathers a block at once,
-  // while the block before computes. So its steps are predicted much too fast.
+TEST_CASE("with the usual stack no source is above 15% on average") {
   for (const SourceErrors& each : errors_by_source(row_errors(rows(), &stack_named("usual")))) {
     CAPTURE(each.source);
-    const bool is_zero_3 = each.source.find("ZeRO-3 rows") != each.source.npos;
-    CHECK((each.mean <= 0.15) == !is_zero_3);
+    CHECK(each.mean <= 0.15);
   }
-  for (const RowError& each : row_errors(rows(), &stack_named("usual")))
+}
+
+TEST_CASE("ZeRO-3 of 2021: steps twice as long as with units that are moved beside kernels") {
+  for (const RowError& each : row_errors(rows(), &stack_named("usual"), {Cause::turns}))
     if (each.row->source.find("ZeRO-3 rows") != std::string::npos) CHECK(each.seconds() < -0.3);
 }
 
@@ -49,10 +49,10 @@ TEST_CASE("with the profile of each source it is 6%, and of no source above 15%"
   CHECK(found.back().mean <= 0.06);
 }
 
-TEST_CASE("a source that no number was fitted to is predicted within 12% on average") {
+TEST_CASE("a source that no number was fitted to is predicted within 10% on average") {
   const auto found = errors_by_source(unseen_errors(rows()));
   CHECK(found.back().rows == 109);
-  CHECK(found.back().mean <= 0.12);
+  CHECK(found.back().mean <= 0.10);
 }
 
 TEST_CASE("SimuMax's rows are three times as far off without what its publisher measured") {
@@ -154,8 +154,8 @@ TEST_CASE("each cause that is left out changes seconds or bytes in one direction
   const Direction directions[] = {
       {Cause::size, -1, 0, 109},        {Cause::kernels, -1, 0, 109}, {Cause::memory, -1, 0, 109},
       {Cause::passes, -1, 0, 109},      {Cause::links, -1, 0, 109},   {Cause::latency, -1, 0, 109},
-      {Cause::interference, -1, 0, 86}, {Cause::scores, -1, -1, 15},  {Cause::again, -1, 1, 3},
-      {Cause::units, 1, -1, 3},         {Cause::ahead, 0, -1, 35}};
+      {Cause::interference, -1, 0, 83}, {Cause::scores, -1, -1, 15},  {Cause::again, -1, 1, 3},
+      {Cause::units, 1, -1, 3},         {Cause::turns, -1, 0, 3},     {Cause::ahead, 0, -1, 35}};
   CHECK(std::size(directions) == cause_names.size());
   const auto sign = [](double from, double to) {
     return to / from > 1 + 1e-9 ? 1 : to / from < 1 - 1e-9 ? -1 : 0;

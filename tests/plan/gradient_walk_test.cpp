@@ -78,3 +78,15 @@ TEST_CASE("who shares the port of a gather is slowed, and slows it") {
   axes.beside_shards[0] = true;
   CHECK(forward() > alone);
 }
+
+TEST_CASE("units that are moved in turns add their time, and nothing runs beside it") {
+  const DataAxes axes{{4, {}, 0}, {}, 1, 4, {}, {}};
+  Units units(1, 2, 0, 0);
+  units.unit.add = 0, units.unit.forward_turn = 0.5, units.unit.backward_turn = 3;
+  GradientWalk walk(axes, units.stack(4));
+  const double forward = walk.run(0, PipelineOp::F, 0, false);
+  CHECK(forward == doctest::Approx(4 * (1 + 0.5)).scale(0));
+  CHECK(walk.finish(walk.run(0, PipelineOp::B, forward, true)) ==
+        doctest::Approx(forward + 4 * (2 + 3)).scale(0));
+  CHECK(walk.extra().exposed[3] == doctest::Approx(4 * 3.5).scale(0));
+}

@@ -142,11 +142,20 @@ TEST_CASE("each cause left out changes a row that has it") {
                                 {"chunks", "1"},
                                 {"microbatches", "1"},
                                 {"sequences", "1"}});
+  const MeasuredRow in_turns = row({{"source", "ZeRO-3"},
+                                    {"tp", "1"},
+                                    {"pp", "1"},
+                                    {"dp", "1"},
+                                    {"fsdp", "16"},
+                                    {"chunks", "1"},
+                                    {"microbatches", "1"},
+                                    {"sequence_parallel", "no"},
+                                    {"zero", "0"}});
   for (size_t i = 0; i < cause_names.size(); ++i) {
     const auto cause = static_cast<Cause>(i);
     CAPTURE(std::string(cause_names[i]));
     bool changes = false;
-    for (const MeasuredRow* each : {&plain, &kept, &once}) {
+    for (const MeasuredRow* each : {&plain, &kept, &once, &in_turns}) {
       const StepEstimate all = estimate_row(*each, known_stacks[0], cache);
       const StepEstimate without = estimate_row(*each, known_stacks[0], cache, {cause});
       changes =

@@ -24,6 +24,7 @@ struct PlanRequest {
   Efficiency efficiency = h100_kernels;
   bool wide_loss = false;        // from a copy of the logits in f32
   int64_t loss_tokens = 0;       // whose logits exist at once, where a layout can; 0: all
+  bool by_matrix = false;        // FSDP's units: DescribedStep
   bool gradients_ahead = false;  // all of them are there from the first step on
   int64_t critical_batch = 0;    // tokens from which larger batches no longer help; 0: not known
   double reserve = 0;            // bytes of a chip's memory that a plan leaves free

@@ -45,9 +45,7 @@ struct PlanUnit {
   std::vector<WeightReady> shards = {};         // of rank 0, in the order of forward
   bool stays = false;                           // whole until it has gone backward: gathered once
   double gather_inside = 0, reduce_inside = 0;  // and, over nodes, at the port into the node
-
-  // Seconds to gather it in a microbatch, forward and backward.
-  double gathers() const { return (stays ? 1 : 2) * gather; }
+  double forward_turn = 0, backward_turn = 0;   // seconds in which nothing is computed: take_turns
 };
 PlanUnit plan_unit(const LayerFigures& layer, const PlanGroup& group, const LayerSizes& z,
                    const Kernels& kernels);
@@ -57,6 +55,26 @@ PlanUnit plan_end(const LayerFigures& layer, const PlanGroup& group, const Layer
 // Of a tied model on one stage: the embedding with the head, which read one table.
 PlanUnit plan_root(const LayerFigures& embedding, const LayerFigures& head, const PlanGroup& group,
                    const LayerSizes& z, const Kernels& kernels);
+
+// ---- matrix by matrix ----
+
+// A unit as DeepSpeed's ZeRO-3 of 2021 moved it: kernels, the host and the network take turns.
+//
+//     each matrix    gathered forward; again where the block runs again; again backward; summed
+//     a gather       the host waits for the chip and fills a buffer │ p slices │ network │ copies
+//                                                                              │ p copies launched
+//     a sum          p slices, p copies launched │ copies │ network
+//
+// Of the host each slice takes an op and each copy two and a launch, in a sum a slice another op;
+// machine/launch_overhead.hpp says how long these take. So it is p that matters. The lists of sums
+// are made while kernels of backward run. A matrix stays from where it runs again until backward if
+// fewer than 1e9 numbers are used in between; parameters of fewer than 1e5 are always whole.
+// Gradients travel in the type of weights.
+// References: DeepSpeed v0.3.13 (March 2021), runtime/zero/partition_parameters.py, stage3.py and
+// constants.py; its pull request 1188, which finds that a gather "is not async at all"; PyTorch
+// 1.8, ProcessGroupNCCL, for the copies.
+void take_turns(PlanUnit& unit, const PlanGroup& group, const LayerSizes& z,
+                const Kernels& kernels);
 
 }  // namespace yotta
 

@@ -74,6 +74,7 @@ YOTTA_INLINE double GradientWalk::forward(const Units& units, double now) {
   for (size_t i = 0; i < units.size(); ++i) {
     now = wait(now, here);
     if (i + 1 < units.size()) gather(*units[i + 1], now);
+    now = wait(now, now + units[i]->forward_turn);
     now = lanes_.compute(units[i]->layer->forward, now, extra_);
     here = gathered();
   }
@@ -86,6 +87,7 @@ YOTTA_INLINE double GradientWalk::backward(const Units& units, PipelineOp op, do
     if (op != PipelineOp::W) {
       now = wait(now, here);
       if (i > 0 && !units[i - 1]->stays) gather(*units[i - 1], now);
+      now = wait(now, now + units[i]->backward_turn);
       now = input(*units[i], now);
       here = gathered();
     }

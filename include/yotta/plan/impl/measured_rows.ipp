@@ -185,10 +185,12 @@ YOTTA_INLINE StepEstimate estimate_row(const MeasuredRow& row, const Stack& any,
   PlanRequest request = row.request;
   Stack stack = any;
   if (row.stack != nullptr)  // what is known of its software is known with any numbers
-    stack.wide_loss = row.stack->wide_loss, stack.h100_memory = row.stack->h100_memory;
+    stack.wide_loss = row.stack->wide_loss, stack.h100_memory = row.stack->h100_memory,
+    stack.by_matrix = row.stack->by_matrix;
   Layout layout = row.layout;
   request.efficiency = reached_kernels(request.cluster.chip, stack, left_out);
   request.wide_loss = stack.wide_loss;
+  request.by_matrix = stack.by_matrix && !has(left_out, Cause::turns);
   if (has(left_out, Cause::scores)) {
     request.config.attention = AttentionKind::blockwise;
     request.config.dropout = request.config.attention_dropout = 0;

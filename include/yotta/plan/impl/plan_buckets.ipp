@@ -3,7 +3,10 @@
 
 #include "yotta/plan/plan_buckets.hpp"
 
+#include <algorithm>
 #include <numeric>
+
+#include "yotta/machine/launch_overhead.hpp"
 
 namespace yotta {
 
@@ -94,6 +97,51 @@ YOTTA_INLINE PlanUnit plan_root(const LayerFigures& embedding, const LayerFigure
   PlanUnit root = plan_unit(both, group, z, kernels);
   root.layer = &embedding, root.stays = true;
   return root;
+}
+
+namespace detail {
+inline constexpr int64_t whole_below = 100'000;
+inline constexpr double kept_below = 1e9;
+
+// A matrix that is moved through lists of a slice for each rank.
+struct ListedMatrix {
+  double gather = 0, sum = 0;  // seconds
+  double list = 0;             // of the host, before a sum
+};
+inline ListedMatrix listed(int64_t numbers, const PlanGroup& group, const LayerSizes& z,
+                           const Kernels& kernels) {
+  const Host host;
+  const double slices = group.p * host.framework, copies = 2 * slices + group.p * host.launch;
+  const double bytes = static_cast<double>(shard_numbers(numbers, group.p) * group.p) * z.width;
+  const double pass = bytes / (kernels.chip.bandwidth * kernels.efficiency.memory);
+  ListedMatrix matrix;
+  const double network = collective_seconds(Operation::all_gather, group, bytes);
+  matrix.gather = pass + slices + std::max(copies, network + 2 * pass);
+  matrix.sum = 4 * pass + collective_seconds(Operation::reduce_scatter, group, bytes);
+  matrix.list = 2 * slices + copies;
+  return matrix;
+}
+}  // namespace detail
+
+YOTTA_INLINE void take_turns(PlanUnit& unit, const PlanGroup& group, const LayerSizes& z,
+                             const Kernels& kernels) {
+  const LayerFigures& layer = *unit.layer;
+  unit.gather = unit.gather_work = unit.gather_inside = 0;
+  unit.reduce = unit.reduce_work = unit.reduce_inside = 0;
+  double used = 0;  // numbers, from where a matrix runs again until it goes backward
+  double lists = 0;
+  for (const WeightReady& each : layer.weights) {
+    if (each.numbers < detail::whole_below) continue;
+    const detail::ListedMatrix matrix = detail::listed(each.numbers, group, z, kernels);
+    unit.forward_turn += matrix.gather;
+    const double gathers = layer.again && used >= detail::kept_below ? 2 : 1;
+    unit.backward_turn += gathers * matrix.gather + matrix.sum;
+    lists += matrix.list;
+    used += 2 * static_cast<double>(each.numbers);
+  }
+  const double kernels_of_backward =
+      layer.input.seconds() + layer.weight.seconds() - (layer.again ? layer.forward.seconds() : 0);
+  unit.backward_turn += std::max(0.0, lists - kernels_of_backward);
 }
 
 }  // namespace yotta

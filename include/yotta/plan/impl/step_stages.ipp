@@ -91,6 +91,8 @@ YOTTA_INLINE void StepStages::make_layers(LayerRecords& records) {
     units_.front() = plan_root(embedding_, head_, groups_.shards, z_, kernels_);
     units_.back() = {&head_};
   }
+  if (step_.by_matrix && is_sharded())
+    for (PlanUnit& unit : units_) take_turns(unit, groups_.shards, z_, kernels_);
   axes_ = data_axes();
 }
 YOTTA_INLINE std::vector<LayerRun> StepStages::runs_of(int stage) const {
