@@ -43,8 +43,8 @@ inline constexpr double seconds_a_day = 86400;
 
 inline constexpr std::array<Chip, 8> known_chips = {{
     {"a100", 9.7e12, 19.5e12, 312e12, 0, 624e12, 80e9, 2.0e12, 300e9, 1, 8, 25e9, 0.9e-6,
-     "NVIDIA A100 datasheet, SXM 80 GB; NVLink 600 GB/s both ways; DGX A100 datasheet: eight "
-     "200 Gb/s ConnectX-6 for eight GPUs"},
+     "NVIDIA A100 datasheet, SXM 80 GB: 2,039 GB/s, rounded here; NVLink 600 GB/s both ways; DGX "
+     "A100 datasheet: eight 200 Gb/s ConnectX-6 for eight GPUs"},
     {"h100", 34e12, 67e12, 989.4e12, 1979e12, 1979e12, 80e9, 3.35e12, 450e9, 1, 8, 50e9, 0.9e-6,
      "NVIDIA H100 datasheet, SXM, sparse figures halved; NVLink 900 GB/s both ways; DGX H100 "
      "datasheet: 400 Gb/s a GPU, ConnectX-7"},
