@@ -459,3 +459,16 @@ TEST_CASE("where we differ: what the page works out by itself comes out") {
       fmt::format("less than 1/{} of a weight", 2 << 8)};
   for (const std::string& each : sentences) CHECK_MESSAGE(count(page, each) >= 1, each);
 }
+
+TEST_CASE("lessons 27 and 28: what the prose works out from the outputs above it comes out") {
+  const std::string mfu = runner::read_text(root + "/lessons/27_mfu/README.md"),
+                    planner = runner::read_text(root + "/lessons/28_planner/README.md");
+  const std::pair<const std::string*, std::string> sentences[] = {
+      {&mfu, fmt::format("and {:.1f} for MPT at 65,536", 28.6 - 18.1)},
+      {&mfu, fmt::format("{:.1f}% together", 6.4 + 6.2)},
+      {&planner, fmt::format("it is {:.0f} GB", 141.1 + 282.2 + 846.6)},
+      {&planner, fmt::format("hold {:.0f} GB, {} bytes for each", 18 * 70.5537, 2 + 4 + 12)},
+      {&planner, fmt::format("with {:.0f}% of the memory {:.0f}% longer", 100 * 27.8 / 67.3,
+                             100 * (5.6 / 4.987 - 1))}};
+  for (const auto& [page, each] : sentences) CHECK_MESSAGE(count(*page, each) >= 1, each);
+}
