@@ -133,6 +133,11 @@ exercise::Distances run_distances(const std::vector<float>& x, const std::vector
   return run;
 }
 
+double l1_seconds(const exercise::Units& chip, double m, double n, double k) {
+  return student::l1_seconds(
+      {"a chip", chip.matrix, chip.others, chip.counted, chip.bandwidth, "made up"}, m, n, k);
+}
+
 }  // namespace
 
 const exercise::Solution exercise::solution = {
@@ -142,4 +147,5 @@ const exercise::Solution exercise::solution = {
     run_product<student::matmul_mma<2>, 2, 16, 16>,
     run_product<student::matmul_warp_mma<2, 2, 4>, 2, 32, 64>,
     student::lane_of_c,
-    run_distances};
+    run_distances,
+    l1_seconds};

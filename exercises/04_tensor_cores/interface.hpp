@@ -30,6 +30,12 @@ struct Distances {
   int64_t products = 0;        // matmuls of (m, k) times (k, n)
 };
 
+// A chip: FLOP/s of its matrix units and of the others, the FLOPs that the second figure counts for
+// an instruction, bytes/s.
+struct Units {
+  double matrix, others, counted, bandwidth;
+};
+
 struct Solution {
   // Registers of the 32 lanes of a block's second warp, four or two each: the fragment of the tile
   // at (row, column).
@@ -45,6 +51,7 @@ struct Solution {
   // x (m, k), y (n, k).
   Call<Distances(const std::vector<float>& x, const std::vector<float>& y, int m, int n, int k)>
       distances;
+  Call<double(const Units& chip, double m, double n, double k)> l1_seconds;
 };
 extern const Solution solution;
 

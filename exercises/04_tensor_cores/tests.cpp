@@ -484,3 +484,34 @@ TEST_CASE("04.7: one matmul, and no loop over all terms") {
                            "pairs is one")
              : fmt::format("{} matmuls, expected one for all pairs", products));
 }
+
+namespace {
+
+constexpr exercise::Units gpu = {300e12, 20e12, 2, 2e12}, tpu = {200e12, 6e12, 1, 0.8e12};
+
+void expect_l1(const exercise::Units& chip, double m, double n, double k) {
+  const double instructions = 2 * m * n * k / (chip.others / chip.counted);
+  const double bytes = (2 * (m + n) * k + 4 * m * n) / chip.bandwidth;
+  const double expected = std::max(instructions, bytes), got = solution.l1_seconds(chip, m, n, k);
+  const auto is = [&](double seconds) { return std::abs(got - seconds) <= 1e-9 * seconds; };
+  std::string why = ": the longer of two times, of instructions and of bytes";
+  if (is(std::max(instructions / chip.counted, bytes)))
+    why = ": the chip's figure counts a fused multiply-add as two FLOPs, and L1 has none";
+  if (is(instructions)) why = ": this is the arithmetic, without the bytes of points and distances";
+  expect(is(expected),
+         fmt::format("{} and {} points in {} dimensions, {} FLOP/s of which an instruction counts "
+                     "{}, {} bytes/s: {:.6g} s, expected {:.6g}{}",
+                     m, n, k, chip.others, chip.counted, chip.bandwidth, got, expected, why));
+}
+
+}  // namespace
+
+TEST_CASE("04.8: L1 takes as long as its instructions") {
+  expect_l1(gpu, 4096, 1024, 512);
+  expect_l1(tpu, 1024, 4096, 512);
+}
+
+TEST_CASE("04.8: or as long as its bytes, if those take longer") {
+  expect_l1(gpu, 4096, 1024, 4);
+  expect_l1(tpu, 16, 8, 1024);
+}
