@@ -191,7 +191,7 @@ void add_pair(Row& row) {
   row.ratios.push_back(time.inner / time.outer);
   const auto bf16_call = [&] { problem.ours_in_bf16(); };
   settle(row.threads, bf16_call);
-  row.bf16.push_back(work / 2 / seconds_of(repeats, bf16_call));
+  row.bf16.push_back(3 * work / seconds_of(6 * repeats, bf16_call));
 }
 
 void expect_equal(const Shape& shape, int threads) {

@@ -118,6 +118,9 @@ TEST_CASE("several cache blocks in every direction, none of them full") {
   constexpr int64_t BK = BlockShape<float>::BK, BN = BlockShape<float>::b_size / BK;
   check_sizes<float, float>({131}, {BN + 37}, {17});
   check_sizes<float, float>({31}, {37}, {2 * BK + 3});
+  for (const int64_t k : {4225, 4577})  // whose last block would be empty, or nearly
+    CHECK_UNARY(worst_error<float, float>(7, 40, k, Layout::rows, Layout::rows, Layout::rows,
+                                          Into::overwrite, 1) <= 1.0);
   CHECK_UNARY(worst_error<float, float>(33, BN + 1, BK + 1, Layout::rows, Layout::columns,
                                         Layout::rows, Into::accumulate, 2) <= 1.0);
 }
@@ -143,6 +146,19 @@ TEST_CASE("matmul_rounded is matmul, rounded once, on any number of threads") {
           CHECK_UNARY(rounded.memory[i].bits == bfloat16(sums.memory[i]).bits);
       }
   }
+}
+
+TEST_CASE("matmul_rounded refuses what can_round() does not take") {
+  const Matrix<bfloat16> a(5, 2049, Layout::rows, 1), b(2049, 64, Layout::rows, 2);
+  Matrix<bfloat16> c(5, 64, Layout::rows, 3);
+  CHECK_FALSE(can_round(a.view, c.view));
+  std::string said;
+  try {
+    matmul_rounded(a.view, b.view, c.view, Into::overwrite);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  CHECK_UNARY(said.find("c is (5, 64) with k 2049") != std::string::npos);
 }
 
 TEST_CASE_TEMPLATE("the result has the same bits on 1, 2, 3 and 8 threads", T, float, bfloat16) {

@@ -384,7 +384,7 @@ TEST_CASE(
     REQUIRE(run.killed.size() == 2);
     CHECK(count(run.printed, "was killed: Killed; another takes its place") == 2);
     const Json with = Json::parse(read_file(json));
-    CHECK(with["step_seconds"] >= 0.006);  // a sum of four takes two messages, in every epoch
+    CHECK(with["step_seconds"] >= 0.006);  // a sum of four takes two messages
     REQUIRE(with["loss"].size() == without["loss"].size());
     for (size_t step = 0; step < with["loss"].size(); ++step)
       CHECK(std::abs(with["loss"][step].get<double>() - without["loss"][step].get<double>()) <=

@@ -157,7 +157,7 @@ TEST_CASE("reroute: a process is killed with SIGKILL, and its replacement takes 
 TEST_CASE("reroute: nine processes, of which any two are killed from outside, with kill -9" *
           doctest::test_suite("long")) {
   const Pipelines runs;
-  constexpr int64_t many = 500;
+  constexpr int64_t many = 60;
   TrainingPlan plan = runs.plan("pp=3,dp=3");
   plan.steps = many;
   const TrainingFigures without = trained(plan);
@@ -165,7 +165,8 @@ TEST_CASE("reroute: nine processes, of which any two are killed from outside, wi
     const TemporaryFolder folder;
     const std::string json = (folder / "figures.json").string();
     const std::string train = fmt::format(
-        "exec {} --comm processes --layout pp=3,dp=3 --layers 4 --width 8 --heads 2 --context 8 "
+        "exec {} --comm processes --link 3ms --layout pp=3,dp=3 --layers 4 --width 8 --heads 2 "
+        "--context 8 "
         "--steps {} --batch 12 --microbatches 2 --warmup 2 --dropout 0.1 --text {} --recover "
         "reroute --json {}",
         from_ctest("YOTTA_TRAIN"), many, plan.text, json);

@@ -20,7 +20,7 @@
 //
 // Threads share out rows of C and never split k, so every number of C is summed in one order and
 // the result does not depend on how many there are. Cost: 2 m n k FLOPs; packing A n/BN times and B
-// once; scratch 2 BK BN + threads BM BK numbers, kept for the next call.
+// once; scratch 2 BK BN + threads BM BK numbers, kept for the next call (BK is k where C is bf16).
 // Where A and B are bf16, a processor's own instructions multiply pairs, or whole tiles
 // (cpu/bf16_tiles.hpp); at most four rows of C are dot products of rows in memory
 // (cpu/few_rows.hpp).
@@ -147,6 +147,7 @@ class PackedMatmul {
     const int64_t row_panels = ceil_div(c.rows, TM), column_panels = ceil_div(c.cols, TN);
     depth_blocks_ = std::max<int64_t>(1, ceil_div(2 * a.cols - Kernel::BK, 2 * Kernel::BK));
     depth_ = ceil_div(ceil_div(a.cols, depth_blocks_), 32) * 32;
+    depth_blocks_ = ceil_div(a.cols, depth_);  // rounded up, they may be fewer
     part_ = PackedSteps<Packed>::of(depth_);
     if (rounds) {
       depth_ *= depth_blocks_;
@@ -167,8 +168,10 @@ class PackedMatmul {
     buffers_ = pack_buffers(threads);
     const PackBuffer<Packed> b(buffers_ * width_ * TN * steps_);
     const PackBuffer<Packed> a(threads * height_ * pitch * steps_);
+    const PackBuffer<float> sums(rounds ? threads * TM * width_ * TN : 0);
     packed_b_ = b.data();
     packed_a_ = a.data();
+    sums_ = sums.data();
     group_ = std::clamp<int64_t>(ceil_div(width_, threads), 1, most_group);
     run_rounds(threads, column_blocks_ * depth_blocks_, ceil_div(width_, group_),
                row_blocks_ * pieces_, *this);
@@ -200,15 +203,16 @@ class PackedMatmul {
       const Packed* panel = packed_a + p * pitch * steps;
       const auto to = sub_matrix(c, p * TM, begin * TN, TM, (end - begin) * TN);
       if constexpr (rounds)
-        multiply_rounded(panel, packed_b(round, begin), steps, to, add);
+        multiply_rounded(panel, packed_b(round, begin), steps, to, add,
+                         sums_ + thread * TM * width_ * TN);
       else
         multiply_panel(panel, packed_b(round, begin), steps, steps, to, add);
     }
   }
 
  private:
-  // c (TM, some panels of columns) (+)= a panel of A times as many of B: `count` of `steps` packed
-  // numbers a member.
+  // c (TM, some panels of columns) (+)= a panel of A times as many of B, which have `steps` packed
+  // numbers for each row and column; `count` of them are multiplied.
   template <class Real>
   static void multiply_panel(const Packed* a, const Packed* b, int64_t steps, int64_t count,
                              MatrixView<Real> c, bool add) {
@@ -216,10 +220,10 @@ class PackedMatmul {
       Kernel::multiply(c.rows, a, b + j * steps, count, &c(0, j), c.row_stride,
                        std::min(TN, c.cols - j), add);
   }
+  // The same with all steps, part by part; the sums are in `scratch` until they are rounded.
   void multiply_rounded(const Packed* a, const Packed* b, int64_t steps, MatrixView<bfloat16> c,
-                        bool add) const {
-    const PackBuffer<float> buffer(c.rows * c.cols);
-    const auto sums = row_major(buffer.data(), c.rows, c.cols);
+                        bool add, float* scratch) const {
+    const auto sums = row_major(scratch, c.rows, c.cols);
     for (int64_t i = 0; i < c.rows && add; ++i) widen_numbers(&sums(i, 0), &c(i, 0), c.cols);
     for (int64_t first = 0; first < steps; first += part_)
       multiply_panel(a + first * pitch, b + first * TN, steps, std::min(part_, steps - first), sums,
@@ -250,19 +254,19 @@ class PackedMatmul {
       pieces_;                  // blocks of rows, each of height_ panels; pieces of their width
   Packed* packed_b_ = nullptr;  // (buffers, panels, steps, TN)
   Packed* packed_a_ = nullptr;  // (threads, panels, steps, pitch)
+  float* sums_ = nullptr;       // (threads, TM, a block of columns) where C is bf16
 };
 
-template <class Kernel, class A, class B, class Real>
-void matmul_packed(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into, int threads) {
-  PackedMatmul<Kernel, A, B, Real>(a, b, c, into, threads).run(threads);
+template <class Kernel, class A, class B, class C>
+void matmul_packed(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int threads) {
+  PackedMatmul<Kernel, A, B, C>(a, b, c, into, threads).run(threads);
 }
 
 // C in slices along its longer side, one per thread, so that no thread reads what another has
 // packed. To fetch a block from another core's cache takes as long as some hundred rows take to use
 // it: where the shorter side of C is small, it is cheaper to pack twice.
-template <class Kernel, class A, class B, class Real>
-void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into,
-                      int threads) {
+template <class Kernel, class A, class B, class C>
+void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int threads) {
   const bool by_rows = c.rows > c.cols;
   const int64_t step = by_rows ? Kernel::TM : Kernel::TN;
   const int64_t tiles = ceil_div(std::max(c.rows, c.cols), step);
@@ -281,9 +285,8 @@ void matmul_in_slices(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into
 }
 inline constexpr int64_t slices_below = 640, least_slice = 128;  // sides of C, measured
 
-template <class Kernel, class A, class B, class Real>
-void matmul_on_threads(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into,
-                       int threads) {
+template <class Kernel, class A, class B, class C>
+void matmul_on_threads(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int threads) {
   const bool in_slices = threads > 1 && std::min(c.rows, c.cols) <= slices_below &&
                          std::max(c.rows, c.cols) >= threads * least_slice;
   in_slices ? matmul_in_slices<Kernel>(a, b, c, into, threads)
@@ -291,7 +294,8 @@ void matmul_on_threads(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Int
 }
 
 // C (m, n) = A (m, k) B (k, n), or C += A B, on up to `threads` threads (thread_pool.hpp).
-// C: float or double; A, B: that, bf16 or f16. Throws Error if the shapes do not fit.
+// C: float or double; A, B: that, bf16 or f16. Where bf16 has instructions of its own, numbers
+// below 2^-126 may count as zero. Throws Error if the shapes do not fit.
 template <class A, class B, class C>
 void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int threads = 1,
             Where where = Where::current()) {
@@ -318,6 +322,9 @@ template <class A, class B>
 void matmul_rounded(MatrixView<A> a, MatrixView<B> b, MatrixView<bfloat16> c, Into into,
                     int threads = 1, Where where = Where::current()) {
   check_matmul(a, b, c, where);
+  if (!can_round(a, c))
+    fail(where, "matmul_rounded: c is ({}, {}) with k {}; expected what can_round() takes", c.rows,
+         c.cols, a.cols);
   if (matmul_flops(c.rows, c.cols, a.cols) < 2e6 || threads < 1) threads = 1;
   if (has_few_rows(a, b, c)) return matmul_few_rows(a, b, c, into, threads);
   with_kernel<A, B, float>(

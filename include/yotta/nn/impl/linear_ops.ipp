@@ -38,7 +38,6 @@ MatrixView<T> view(Tensor& x, Where where) {
   return row_major(x.data<T>(where), x.dim(0), x.dim(1));
 }
 
-// The same on Device::cuda, whose matmul takes factors of one type: bf16 beside f32 is widened.
 // n numbers of another type.
 template <class To, class From>
 void convert_on_threads(To* to, const From* from, int64_t n) {
@@ -53,6 +52,7 @@ inline DeviceMatrix device_view(const Tensor& x, Where where) {
   return {x.raw(), x.dtype(), x.dim(0), x.dim(1), x.dim(1), 1};
 }
 
+// The same on Device::cuda, whose matmul takes factors of one type: bf16 beside f32 is widened.
 // `bias`: added to every row of c; undefined: none.
 template <class AOf, class BOf>
 void multiply_on_device(const char* operation, const Tensor& a, AOf a_of, const Tensor& b, BOf b_of,
@@ -74,7 +74,7 @@ void multiply_on_device(const char* operation, const Tensor& a, AOf a_of, const 
                 });
 }
 
-// c (bf16) = a b, or += a b: some rows at a time, whose sums are f32 in scratch.
+// c (bf16) = a b, or += a b. Where k is long, some rows at a time, whose sums are f32 in scratch.
 template <class A, class B>
 void round_product(MatrixView<A> a, MatrixView<B> b, MatrixView<bfloat16> c, Into into,
                    Where where) {

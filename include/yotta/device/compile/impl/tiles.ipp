@@ -2,7 +2,9 @@
 #pragma once
 
 #include "yotta/device/compile/tiles.hpp"
-//
+
+#include <algorithm>
+
 #include "yotta/core/matmul.hpp"
 #include "yotta/core/parallel_for.hpp"
 #include "yotta/core/random.hpp"
@@ -26,7 +28,8 @@ void map_tile(const std::vector<Tile<Real>>& in, int64_t count, Real* out, F f) 
   using V = typename L::V;
   const auto operand = [&](size_t k, int64_t i) {
     if (k >= in.size()) return V{};
-    if (stored == Stored::past_caches) L::fetch(in[k].data + in[k].step * (i + fetched_ahead));
+    if (stored == Stored::past_caches)
+      L::fetch(in[k].data + in[k].step * std::min(i + fetched_ahead, count));
     return in[k].step == 0 ? L::spread(*in[k].data) : L::load(in[k].data + i, count - i);
   };
   for (int64_t i = 0; i < count; i += L::lanes) {
