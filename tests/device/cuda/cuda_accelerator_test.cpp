@@ -59,6 +59,11 @@ TEST_CASE("the stream of what others wait for has more priority than any that co
   check_cuda(cudaStreamDestroy(computes));
   int none = 0;
   CHECK(cudaStreamGetPriority(urgent, &none) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamGetPriority(nullptr, nullptr) == cudaErrorInvalidValue);
+  int greatest = 0;
+  CHECK(cudaDeviceGetStreamPriorityRange(nullptr, &greatest) == cudaSuccess);
+  CHECK(greatest < 0);
+  CHECK(cudaDeviceGetStreamPriorityRange(nullptr, nullptr) == cudaSuccess);
 }
 
 TEST_CASE("a copy to the device has its own copy of the bytes, also where the GPU stages none") {

@@ -46,7 +46,9 @@ enum cudaStreamCaptureMode {
 // Streams of any priority run in any order here: on a GPU, too, it only says whose blocks get the
 // next room. The numbers are those of GPUs since Volta; one beyond them is the nearest.
 inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return *least = 0, *greatest = -5, cudaSuccess;
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);

@@ -147,6 +147,7 @@ YOTTA_INLINE cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsi
 }
 
 YOTTA_INLINE cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  if (priority == nullptr) return cudaErrorInvalidValue;
   return yotta::StreamQueue::instance().priority(stream, priority);
 }
 
