@@ -28,15 +28,26 @@ __global__ inline void load_once(int* on_their_way, int bytes_a_load) {
   atomicSub(&on_their_way[0], bytes);
 }
 
+// Starts as many blocks as fit while it lives; then the options are what they were.
+class BlocksAtOnce {
+ public:
+  BlocksAtOnce() { emulator_options().blocks_at_once = true; }
+  ~BlocksAtOnce() { emulator_options() = before_; }
+  BlocksAtOnce(const BlocksAtOnce&) = delete;
+  BlocksAtOnce& operator=(const BlocksAtOnce&) = delete;
+
+ private:
+  EmulatorOptions before_ = emulator_options();
+};
+
 // The most bytes on their way at once, for blocks of so many threads and bytes of shared memory on
 // emulator_options().chip: more blocks than any chip holds.
 inline int loads_in_flight(int threads, size_t shared, int bytes_a_load) {
-  const EmulatorOptions before = emulator_options();
-  emulator_options().blocks_at_once = true;
-  const int blocks = (before.chip.blocks + 1) * before.chip.count;
+  const BlocksAtOnce scope;
+  const auto& chip = emulator_options().chip;
+  const int blocks = (chip.blocks + 1) * chip.count;
   DeviceArray<int> on_their_way(std::vector<int>{0, 0});
   launch(load_once, blocks, threads, shared, nullptr, on_their_way.data(), bytes_a_load);
-  emulator_options() = before;
   return on_their_way.to_host()[1];
 }
 
