@@ -20,9 +20,9 @@
 // Cost: products of 2 T^2 d FLOPs: forward has 2, this has 5 (2.5 times as many), or 4 + 3 in a
 // fixed order. Extra memory: D, B H Tq numbers.
 // Contract: as flash_attention_mma.hpp; dO bf16 (B, Tq, H, d); dq, dk, dv shaped as q, k, v, f32 or
-// bf16 (Grad), overwritten or added to (Into); dq is f32 and zero before blocks add to it. Grid
-// (tiles, B Hkv) for keys, (tiles, B H) for queries; block T::threads, dynamic shared memory
-// T::shared_bytes.
+// bf16 (Grad), overwritten or, f32 alone, added to (Into); dq is f32 and zero before blocks add to
+// it. Grid (tiles, B Hkv) for keys, (tiles, B H) for queries; block T::threads, dynamic shared
+// memory T::shared_bytes.
 // References: Dao et al. (2022), FlashAttention, appendix B.2; Dao (2023), FlashAttention-2,
 // algorithm 2.
 #pragma once
@@ -132,16 +132,8 @@ struct ScoreGradient {
   }
 };
 
-// Two neighbouring numbers of a gradient so far.
-__device__ inline float2 load_pair(const float* from) {
-  return *reinterpret_cast<const float2*>(from);
-}
-__device__ inline float2 load_pair(const bfloat16* from) {
-  return make_float2(static_cast<float>(from[0]), static_cast<float>(from[1]));
-}
-
 // Writes x (16, d) of this warp, times `factor`, into rows from `first` on, or adds it to them;
-// rows end at `rows`.
+// rows end at `rows`. bf16 is always overwritten.
 template <int d, class Grad, class At>
 __device__ void store_gradient(const float (&x)[1][d / 8][4], float factor, Into into, Grad* to,
                                int first, int rows, At at) {
@@ -154,7 +146,9 @@ __device__ void store_gradient(const float (&x)[1][d / 8][4], float factor, Into
     YOTTA_UNROLL
     for (int j = 0; j < d / 8; ++j) {
       Grad* const pair = row_of + 8 * j;
-      const float2 sum = into == Into::accumulate ? load_pair(pair) : make_float2(0, 0);
+      float2 sum = make_float2(0, 0);
+      if constexpr (std::is_same_v<Grad, float>)
+        if (into == Into::accumulate) sum = *reinterpret_cast<const float2*>(pair);
       store_pair(pair, sum.x + x[0][j][2 * r] * factor, sum.y + x[0][j][2 * r + 1] * factor);
     }
   }
