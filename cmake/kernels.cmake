@@ -3,7 +3,7 @@
 # alone: ThreadSanitizer is not linked.
 #
 #     add_executable(my_kernels my_kernels.cpp)
-#     target_link_libraries(my_kernels PRIVATE yotta::yotta)
+#     target_link_libraries(my_kernels PRIVATE yotta::yotta yotta::compiled_checked)
 #     yotta_check_kernels(my_kernels)
 # DWARF 4: addr2line of binutils 2.40 takes some lines of DWARF 5 for another file's.
 set(yotta_check_flags -O1 -g1 -ftrivial-auto-var-init=pattern -gdwarf-4 -fno-omit-frame-pointer -fsanitize=thread)
