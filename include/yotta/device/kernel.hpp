@@ -28,6 +28,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <tuple>
 
 #include "yotta/core/error.hpp"
@@ -144,13 +145,14 @@ namespace emulator {
 
 template <class... Parameters, class... Arguments>
 void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
-                 cudaStream_t stream, bool cooperative, dim3 cluster, Arguments&&... arguments) {
+                 cudaStream_t stream, bool cooperative, std::optional<dim3> cluster,
+                 Arguments&&... arguments) {
   using Call = emulator::Call<Parameters...>;
   const Call call{kernel, {std::forward<Arguments>(arguments)...}};
   const EmulatorOptions& options = emulator_options();
   const Task task{.grid = grid.size,
                   .size = block,
-                  .cluster = cluster,
+                  .cluster = cluster.value_or(dim3()),
                   .shared_bytes = shared_bytes,
                   .seed = options.seed,
                   .kernel = reinterpret_cast<const void*>(kernel),
@@ -161,6 +163,7 @@ void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t sh
                   .patience = options.patience,
                   .cooperative = cooperative,
                   .blocks_at_once = options.blocks_at_once,
+                  .names_cluster = cluster.has_value(),
                   .where = grid.where};
   launch_on(stream, task);
 }
@@ -170,14 +173,14 @@ void launch_task(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t sh
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
-  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false, dim3(),
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, false, std::nullopt,
                         std::forward<Arguments>(arguments)...);
 }
 
 template <class... Parameters, class... Arguments>
 void launch_cooperative(void (*kernel)(Parameters...), Grid grid, dim3 block, size_t shared_bytes,
                         cudaStream_t stream, Arguments&&... arguments) {
-  emulator::launch_task(kernel, grid, block, shared_bytes, stream, true, dim3(),
+  emulator::launch_task(kernel, grid, block, shared_bytes, stream, true, std::nullopt,
                         std::forward<Arguments>(arguments)...);
 }
 

@@ -114,7 +114,34 @@ TEST_CASE("a kernel with the dimensions of its cluster is launched in such clust
                                LaunchShape(4, 32))(y.data());
                  }),
                  "a launch of 4 blocks in a cluster, and the kernel's __launch_bounds__ allows 2"));
-  CHECK(contains(message_of([&] { launch(tells_cluster<2>, 4, 32, 0, nullptr, y.data()); }),
+}
+
+TEST_CASE("functions that launch need not name the cluster, and must not name another") {
+  DeviceArray<unsigned> y(4);
+  unsigned* data = y.data();
+  void* arguments[] = {&data};
+  const auto clusters = [&] {
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    const std::vector<unsigned> all = y.to_host();
+    y.copy_from(std::vector<unsigned>(4, 0));
+    return all;
+  };
+  const std::vector<unsigned> own(4, 2);
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  for (const cudaStream_t each : {cudaStream_t{}, stream}) {
+    cudaLaunchKernel(tells_cluster<2>, 4, 32, arguments, 0, each);
+    CHECK(clusters() == own);
+    cudaLaunchCooperativeKernel(tells_cluster<2>, 4, 32, arguments, 0, each);
+    CHECK(clusters() == own);
+  }
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  cudaLaunchAttribute attribute = {cudaLaunchAttributeClusterDimension, {{1, 1, 1}}};
+  cudaLaunchConfig_t configuration = {4, 32, 0, nullptr, &attribute, 0};
+  cudaLaunchKernelEx(&configuration, tells_cluster<2>, data);
+  CHECK(clusters() == own);
+  configuration.numAttrs = 1;
+  CHECK(contains(message_of([&] { cudaLaunchKernelEx(&configuration, tells_cluster<2>, data); }),
                  "a launch in clusters of (1, 1, 1), and the kernel's __cluster_dims__ says "
                  "(2, 1, 1)"));
 }

@@ -74,8 +74,14 @@ struct Task {
   double patience = 10;         // seconds that a thread may run without reaching a barrier
   bool cooperative = false;     // all blocks are there at once, and may meet
   bool blocks_at_once = false;  // as many as fit
+  bool names_cluster = true;    // otherwise the kernel may say which (OwnCluster)
   Where where;
   Footprint* footprint = nullptr;  // to be filled by a checked launch
+};
+
+// Thrown before any block does anything: the kernel says its cluster, which the launch does not.
+struct OwnCluster {
+  dim3 size;
 };
 
 // Where number `index` lies in a grid or block.

@@ -11,7 +11,8 @@
 //
 // What a kernel's attributes say, __launch_bounds__ and __cluster_dims__, may depend on a
 // template's parameters. So the kernel itself tells it, to kernel_is_asked(): <<<>>> launches in
-// its clusters, and each of its threads compares the launch with both.
+// its clusters, a launch that names none begins again in them, and each thread compares the launch
+// with both.
 //
 // As on a GPU, dynamic shared memory with which a block has more than 48 KiB must be allowed first,
 // by cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes).

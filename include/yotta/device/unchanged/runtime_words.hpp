@@ -13,6 +13,7 @@
 #if !defined(__CUDACC__)
 
 #include <cstddef>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -268,7 +269,7 @@ namespace emulator {
 // What a launch by a function is told beside its arguments.
 struct LaunchConfiguration {
   LaunchShape shape;
-  dim3 cluster = {};
+  std::optional<dim3> cluster = {};  // otherwise the kernel's own
   bool cooperative = false;
   LaunchConfiguration(const LaunchShape& shape_, bool cooperative_)
       : shape(shape_), cooperative(cooperative_) {}
@@ -278,7 +279,7 @@ struct LaunchConfiguration {
       const auto& [id, value] = its->attrs[i];
       if (id == cudaLaunchAttributeCooperative) cooperative = value.cooperative != 0;
       if (id == cudaLaunchAttributeClusterDimension)
-        cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+        cluster = dim3(value.clusterDim.x, value.clusterDim.y, value.clusterDim.z);
     }
   }
 };

@@ -1071,15 +1071,24 @@ struct FootprintOf {
 };
 #endif
 
-YOTTA_INLINE void run_kernel(const Task& task) {
+inline void run_all_blocks(const Task& task) {
   check_sizes(task);
+  if (task.cooperative || task.blocks_at_once || count_of(task.cluster) > 1)
+    return ResidentBlocks(task).run();
+  run_blocks(task);
+}
+YOTTA_INLINE void run_kernel(const Task& task) {
   const FootprintOf noted(task.footprint);
 #if !defined(YOTTA_CHECKED)
   DeviceMemory::instance().all_written();
 #endif
-  if (task.cooperative || task.blocks_at_once || count_of(task.cluster) > 1)
-    return ResidentBlocks(task).run();
-  run_blocks(task);
+  try {
+    run_all_blocks(task);
+  } catch (const OwnCluster& own) {
+    Task again = task;
+    again.cluster = own.size;
+    run_all_blocks(again);
+  }
 }
 
 YOTTA_INLINE BlockNeeds needs_of(const void* kernel, dim3 block, size_t shared_bytes) {

@@ -41,12 +41,11 @@ YOTTA_UNSEEN inline void check_attributes(const KernelAttributes& its) {
                 fmt::format("__launch_bounds__ allows {}", its.most_in_cluster));
   const bool same = its.cluster.x == task.cluster.x && its.cluster.y == task.cluster.y &&
                     its.cluster.z == task.cluster.z;
-  if (its.cluster.x > 0 && !same)
-    contradicts(fmt::format("in clusters of {}", text(task.cluster)),
-                fmt::format("__cluster_dims__ says {}. A launch by a function wants the cluster as "
-                            "an attribute too: cudaLaunchKernelEx() with "
-                            "cudaLaunchAttributeClusterDimension",
-                            text(its.cluster)));
+  if (its.cluster.x == 0 || same) return;
+  if (!task.names_cluster)
+    this_lane->block->stop([own = its.cluster]() -> std::string { throw OwnCluster{own}; });
+  contradicts(fmt::format("in clusters of {}", text(task.cluster)),
+              fmt::format("__cluster_dims__ says {}", text(its.cluster)));
 }
 inline bool note_kernel(const void* inside, const KernelAttributes& its) {
   KernelQuestion::current() = {false, inside, its};
