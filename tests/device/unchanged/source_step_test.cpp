@@ -152,6 +152,18 @@ TEST_CASE("a kernel tells its launch bounds and the dimensions of its cluster") 
           asked(".cluster_dims( n , 1 ).launch_bounds( T :: m )") + "}");
 }
 
+TEST_CASE("a parameter hides the constant that an attribute names") {
+  const auto step = [](const std::string& attribute, const std::string& parameters) {
+    return emulator_source("__global__ void " + attribute + " k(" + parameters + ") {}");
+  };
+  CHECK(step("__launch_bounds__(n)", "float* x, int n").ends_with("kernel_is_asked()) return;}"));
+  for (const char* other : {"float* x, A<n, 2> y", "float (&x)[n], int m"})
+    CHECK(step("__launch_bounds__(n)", other).ends_with(".launch_bounds( n ))) return;}"));
+  CHECK(step("__launch_bounds__(T::n)", "int n").ends_with(".launch_bounds( T :: n ))) return;}"));
+  CHECK(step("__cluster_dims__(2, n)", "int n = 3").find("{ static_assert(false, ") !=
+        std::string::npos);
+}
+
 TEST_CASE("dynamic shared memory is a pointer in a function, an object outside") {
   const auto in = [](const std::string& declaration) {
     return emulator_source("void f() { " + declaration + " }");

@@ -426,33 +426,59 @@ class SourceStep {
   }
   // Some write the first words of all kernels as a macro.
   void kernel_body(size_t i) {
-    std::string attributes;
+    std::vector<std::pair<size_t, size_t>> attributes;  // the first and the last token of each
+    size_t parameters = npos;
     for (const size_t first = i++; i < tokens_.size() && !is(i, ";"); ++i) {
       if (tokens_[i].kind == SourceToken::edge) return add_kernel_macro(first);
       if (is(i, "{")) {
-        if (!attributes.empty()) attributes = "::yotta::emulator::KernelAttributes()" + attributes;
         const size_t at = tokens_[i].end;
-        return replace(at, at,
-                       " if (::yotta::emulator::kernel_is_asked(" + attributes + ")) return;");
+        return replace(at, at, kernel_question(attributes, parameters));
       }
-      attributes += kernel_attribute(i);
+      if (const size_t end = end_of_attribute(i); end != npos) {
+        const size_t from = tokens_[i].begin, to = tokens_[end].end;
+        if (is(i, "__cluster_dims__")) replace(from, to, line_breaks(from, to));
+        attributes.emplace_back(i, end);
+      }
       if (is(i, "(") && is_word(i - 1)) names_.kernels.emplace(text(i - 1));
+      if (is(i, "(") && !text(i - 1).starts_with("__")) parameters = i;
       if (opens(i)) i = closing(i);
       if (i == npos) return;
     }
   }
-  // __launch_bounds__(...), __cluster_dims__(...), as the kernel tells it.
-  std::string kernel_attribute(size_t i) {
-    const bool is_cluster = is(i, "__cluster_dims__");
-    if (!is_cluster && !is(i, "__launch_bounds__")) return {};
-    const size_t end = is(i + 1, "(") ? closing(i + 1) : npos;
-    if (end == npos) return {};
-    std::string call = is_cluster ? ".cluster_dims" : ".launch_bounds";
-    for (size_t each = i + 1; each <= end; ++each) call.append(text(each)).append(" ");
-    const size_t from = tokens_[i].begin, to = tokens_[end].end;
-    if (is_cluster) replace(from, to, line_breaks(from, to));
-    call.pop_back();
-    return call;
+  // __launch_bounds__(...), __cluster_dims__(...)
+  size_t end_of_attribute(size_t i) const {
+    const bool is_attribute = is_one_of(i, {"__launch_bounds__", "__cluster_dims__"});
+    return is_attribute && is(i + 1, "(") ? closing(i + 1) : npos;
+  }
+  // What a kernel's body begins with. A parameter hides what an attribute means by its name.
+  std::string kernel_question(const std::vector<std::pair<size_t, size_t>>& attributes,
+                              size_t parameters) const {
+    std::string its;
+    for (const auto& [begin, end] : attributes) {
+      const bool is_cluster = is(begin, "__cluster_dims__");
+      if (names_parameter(begin, end, parameters)) {
+        if (!is_cluster) continue;
+        return " static_assert(false, \"the emulator reads __cluster_dims__ in the kernel, where a "
+               "parameter has the name of a constant in it: rename one of the two\");";
+      }
+      its += is_cluster ? ".cluster_dims" : ".launch_bounds";
+      for (size_t i = begin + 1; i <= end; ++i) its.append(text(i)).append(i < end ? " " : "");
+    }
+    if (!its.empty()) its = "::yotta::emulator::KernelAttributes()" + its;
+    return " if (::yotta::emulator::kernel_is_asked(" + its + ")) return;";
+  }
+  // Whether one of these tokens is the name of a parameter; the list of those opens at `open`.
+  bool names_parameter(size_t begin, size_t end, size_t open) const {
+    const size_t last = open == npos ? npos : closing(open);
+    if (last == npos) return false;
+    int angles = 0;  // Array<float, n> x
+    for (size_t i = open + 1; i < last; ++i) {
+      angles += is(i, "<") - is(i, ">") - 2 * is(i, ">>");
+      if (angles > 0 || !is_word(i) || !is_one_of(i + 1, {",", ")", "[", "="})) continue;
+      for (size_t each = begin; each < end; ++each)
+        if (text(each) == text(i) && !is(each - 1, "::")) return true;
+    }
+    return false;
   }
   void add_kernel_macro(size_t i) {
     while (i > 0 && tokens_[i].kind != SourceToken::edge) --i;
