@@ -154,32 +154,35 @@ std::string added(Adds how) {
   });
 }
 
-// Two threads add a tile to one box, the second waits for its own sum, and reads; or waits, after a
-// barrier, until the first has waited too.
+// Two threads add a tile to boxes that overlap, the second waits for its own sum, and reads y[at];
+// or waits, after a barrier, until the first has waited too.
 __global__ void adds_twice(bool meets, const __grid_constant__ CUtensorMap map, const float* y,
-                           float* out) {
+                           float* out, int at) {
   __shared__ __align__(128) float tile[rows * columns];
   for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += 64) tile[i] = 1.0f;
   fence_proxy_async();
   __syncthreads();
-  for (unsigned adder = 0; adder < 64; adder += 32) {
-    if (threadIdx.x == adder) cp_reduce_async_bulk_tensor_add(&map, {0, 0}, tile);
+  for (int adder = 0; adder < 64; adder += 32) {
+    if (threadIdx.x == static_cast<unsigned>(adder))
+      cp_reduce_async_bulk_tensor_add(&map, {adder / 4, adder / 16}, tile);
     cp_async_bulk_commit_group();
     __syncthreads();
   }
   if (meets && threadIdx.x == 0) cp_async_bulk_wait_group<0>();
   if (meets) __syncthreads();
   if (threadIdx.x == 32) cp_async_bulk_wait_group<0>();
-  if (threadIdx.x == 32) *out = y[3];  // line: reads one of two sums
+  if (threadIdx.x == 32) *out = y[at];  // line: reads one of two sums
   cp_async_bulk_wait_group<0>();
 }
-std::string twice(bool meets) {
+constexpr int wide = 2 * columns;
+std::string twice(bool meets, int row, int column, float sum) {
   return error_of([&] {
-    DeviceArray<float> y(std::vector<float>(rows * columns, 2.0f)), out(1);
+    DeviceArray<float> y(std::vector<float>(2 * rows * wide, 2.0f)), out(1);
     y.named("y");
     launch(adds_twice, 1, 64, 0, nullptr, meets,
-           tensor_map(y.data(), {rows, columns}, {rows, columns}), y.data(), out.data());
-    CHECK(out.to_host() == std::vector<float>(1, 4.0f));
+           tensor_map(y.data(), {2 * rows, wide}, {rows, columns}), y.data(), out.data(),
+           row * wide + column);
+    CHECK(out.to_host() == std::vector<float>(1, sum));
   });
 }
 
@@ -267,9 +270,11 @@ TEST_CASE("reductions: what holds for stores holds for them, and they never race
 }
 
 TEST_CASE("reductions: the end of one does not hide another into the same place") {
-  CHECK(twice(true) == "no error");
-  check_says(twice(false),
-             {line_at("reads one of two sums"), "reads y, element 3 of 256 too early"});
+  CHECK(twice(true, 3, 9, 4) == "no error");
+  check_says(twice(false, 3, 9, 4),
+             {line_at("reads one of two sums"), "reads y, element 201 of 1024 too early"});
+  CHECK(twice(false, 3, columns, 3) == "no error");  // beside the first one's box
+  CHECK(twice(false, rows, 9, 3) == "no error");     // below it
 }
 
 TEST_CASE("reductions: the start of one orders nothing between blocks") {

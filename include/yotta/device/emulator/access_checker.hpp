@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -636,16 +637,20 @@ class AccessChecker {
   // into the same numbers that is still on its way comes into view again.
   void bulk_written(const std::vector<CopyPiece>& pieces, uint32_t time) {
     std::erase_if(reductions_, [=](const Reduction& each) { return each.touch.time == time; });
+    const std::vector<Reduced> others = reduced_within(pieces);
     for (const CopyPiece& piece : pieces) {
       const auto address = reinterpret_cast<uintptr_t>(piece.to);
       Region* const region = regions_.find(address, 0);
       if (region == nullptr) continue;
+      std::vector<Reduced> here;
+      std::copy_if(others.begin(), others.end(), std::back_inserter(here),
+                   [&](const Reduced& each) { return each.overlaps(address, piece.bytes); });
       const auto cells = region->shadow->cells(address - region->begin, piece.bytes);
       const size_t width = piece.bytes / static_cast<size_t>(cells.last - cells.first);
       for (Cell& cell : cells)
         if (cell.write.time == time)
-          cell.write = after_bulk_write(cell.write,
-                                        address + width * static_cast<size_t>(&cell - cells.first));
+          cell.write = after_bulk_write(
+              cell.write, address + width * static_cast<size_t>(&cell - cells.first), here);
     }
   }
   // What it reads is not what it was when it began.
@@ -665,11 +670,36 @@ class AccessChecker {
     for (size_t i = 0; i < places.size(); i += step)
       visit(places[i], step * static_cast<size_t>(bytes));
   }
-  // What a place remembers when this lane's store has come there.
-  Touch after_bulk_write(const Touch& store, uintptr_t place) const {
+  // Bytes that a reduction on its way will come to.
+  struct Reduced {
+    uintptr_t begin;
+    size_t bytes;
+    Touch touch;
+    bool overlaps(uintptr_t from, size_t length) const {
+      return begin < from + length && from < begin + bytes;
+    }
+  };
+  // Those between the first and the last of these bytes, in the order in which they began.
+  std::vector<Reduced> reduced_within(const std::vector<CopyPiece>& pieces) const {
+    std::vector<Reduced> all;
+    if (reductions_.empty()) return all;
+    uintptr_t first = UINTPTR_MAX, last = 0;
+    for (const CopyPiece& each : pieces) {
+      const auto begin = reinterpret_cast<uintptr_t>(each.to);
+      first = std::min(first, begin), last = std::max(last, begin + each.bytes);
+    }
     for (const Reduction& each : reductions_)
-      for (const CopyPiece& piece : each.pieces)
-        if (place - reinterpret_cast<uintptr_t>(piece.to) < piece.bytes) return each.touch;
+      for (const CopyPiece& piece : each.pieces) {
+        const Reduced one{reinterpret_cast<uintptr_t>(piece.to), piece.bytes, each.touch};
+        if (first < last && one.overlaps(first, last - first)) all.push_back(one);
+      }
+    return all;
+  }
+  // What a place remembers when this lane's store has come there, and others go where it lies.
+  Touch after_bulk_write(const Touch& store, uintptr_t place,
+                         const std::vector<Reduced>& others) const {
+    for (const Reduced& each : others)
+      if (each.overlaps(place, 1)) return each.touch;
     return {order_.now(), order_.number_of(this_lane->index) | (store.who & atomic_mark),
             store.site};
   }
