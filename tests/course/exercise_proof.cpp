@@ -330,7 +330,8 @@ TEST_CASE("hints go in steps: the first of a task holds no line of its solution"
     REQUIRE_MESSAGE(!hints.empty(), task);
     CHECK_MESSAGE(std::set<std::string>(hints.begin(), hints.end()).size() == hints.size(), task);
     for (const std::string& line : code) {
-      const std::string does = without_remark(line);
+      std::string does = without_remark(line);
+      if (does.ends_with(';')) does.pop_back();
       CHECK_MESSAGE((does.size() < 15 || !contains(hints.front(), does)),
                     fmt::format("{}: the first hint says '{}'", task, does));
     }
