@@ -84,7 +84,8 @@ void time_and_mfu(Lesson& lesson, const Sizes& sizes) {
   lesson.say("{:<8} {:>8} {:>21} {:>21}", "tokens", "GB/s", "ring", "Ulysses");
   for (const int64_t tokens : {8192, 32768, 131072})
     for (const double bandwidth : {card, chip.link}) {
-      const Cluster machine{"h100", chip, {{"all", 8, 5e-6, 1 / bandwidth}}, {}};
+      const double latency = bandwidth == card ? 5e-6 : 1e-6;
+      const Cluster machine{"h100", chip, {{"all", 8, latency, 1 / bandwidth}}, {}};
       std::string line = fmt::format("{:<8} {:>8.0f}", tokens, 1e-9 * bandwidth);
       for (const bool ring : {true, false}) {
         if (!ring && sizes.kv_heads % 8 != 0) continue;
