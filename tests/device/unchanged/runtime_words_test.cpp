@@ -109,7 +109,7 @@ TEST_CASE("a configuration has the clusters of a launch, and whether it is coope
   y.copy_from(std::vector<unsigned>(4, 0));
   CHECK(cudaLaunchKernelEx(&configuration, meets, y.data()) == cudaSuccess);
   CHECK(y.to_host() == std::vector<unsigned>(4, 3));
-  configuration.yotta_gridDim = 3000;
+  configuration.yotta_gridDim = 5000;  // more than 32 on each of 132
   CHECK(contains(message_of([&] { cudaLaunchKernelEx(&configuration, meets, y.data()); }),
                  "runtime_words_test.cpp"));
 }
