@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "yotta/device/emulator/debug_info.hpp"
 #include "yotta/device/emulator/impl/scheduler.ipp"
@@ -28,24 +29,33 @@ struct KernelQuestion {
 YOTTA_UNSEEN inline void check_attributes(const KernelAttributes& its) {
   const UncheckedScope unchecked;
   const Task& task = this_lane->block->task();
-  const auto contradicts = [&](const std::string& launch, const std::string& kernel) {
-    this_lane->block->stop(
-        [=] { return fmt::format("a launch {}, and the kernel's {}", launch, kernel); });
+  // What a stopped lane holds is never freed, so words are made by who stops it.
+  const auto contradicts = [](auto say) {
+    this_lane->block->stop([say] {
+      const auto [launch, kernel] = say();
+      return fmt::format("a launch {}, and the kernel's {}", launch, kernel);
+    });
   };
   if (its.most_threads > 0 && count_of(task.size) > its.most_threads)
-    contradicts(fmt::format("of {} threads in a block", count_of(task.size)),
-                fmt::format("__launch_bounds__ allows {}", its.most_threads));
+    contradicts([threads = count_of(task.size), most = its.most_threads] {
+      return std::pair(fmt::format("of {} threads in a block", threads),
+                       fmt::format("__launch_bounds__ allows {}", most));
+    });
   const uint64_t in_cluster = count_of(task.cluster);
   if (its.most_in_cluster > 0 && in_cluster > its.most_in_cluster)
-    contradicts(fmt::format("of {} blocks in a cluster", in_cluster),
-                fmt::format("__launch_bounds__ allows {}", its.most_in_cluster));
+    contradicts([in_cluster, most = its.most_in_cluster] {
+      return std::pair(fmt::format("of {} blocks in a cluster", in_cluster),
+                       fmt::format("__launch_bounds__ allows {}", most));
+    });
   const bool same = its.cluster.x == task.cluster.x && its.cluster.y == task.cluster.y &&
                     its.cluster.z == task.cluster.z;
   if (its.cluster.x == 0 || same) return;
   if (!task.names_cluster)
     this_lane->block->stop([own = its.cluster]() -> std::string { throw OwnCluster{own}; });
-  contradicts(fmt::format("in clusters of {}", text(task.cluster)),
-              fmt::format("__cluster_dims__ says {}", text(its.cluster)));
+  contradicts([named = task.cluster, own = its.cluster] {
+    return std::pair(fmt::format("in clusters of {}", text(named)),
+                     fmt::format("__cluster_dims__ says {}", text(own)));
+  });
 }
 inline bool note_kernel(const void* inside, const KernelAttributes& its) {
   KernelQuestion::current() = {false, inside, its};
