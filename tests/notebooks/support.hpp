@@ -32,7 +32,10 @@ inline runner::NotebookTools notebook_tools(const std::string& name) {
   std::filesystem::create_directories(tools.folder);
   const std::string library = fmt::format("{}/libyotta_notebook.so", YOTTA_BUILD_DIR);
   tools.flags = runner::notebook_flags(YOTTA_SOURCE_DIR, library);
-  tools.flags.push_back("-march=native");
+  // clang 19 warns about what it finds itself on a processor with AVX10.
+  for (const char* flag :
+       {"-march=native", "-Wno-unknown-warning-option", "-Wno-invalid-feature-combination"})
+    tools.flags.emplace_back(flag);
   tools.libraries = {library, fmt::format("-Wl,-rpath,{}", YOTTA_BUILD_DIR), "-lfmt",
                      "-lboost_context"};
   return tools;
