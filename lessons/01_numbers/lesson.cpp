@@ -141,9 +141,11 @@ void training(Lesson& lesson) {
 
 void integers(Lesson& lesson) {
   lesson.section("Integers");
-  lesson.say("int8 holds -128 to {}; a sum in int16 surely holds {} product of two of them,",
-             largest_integer(8), products_that_fit(8, 16));
-  lesson.say("a sum in int32 {} of them: longer dot products are cut", products_that_fit(8, 32));
+  lesson.say(
+      "int8 holds -128 to {}; a sum in int16 is sure to hold only {} product of two of them,",
+      largest_integer(8), products_that_fit(8, 16));
+  lesson.say("a sum in int32 {}; a longer dot product must be added up in pieces",
+             products_that_fit(8, 32));
   lesson.say("0.7312 in steps of 1/127: {} steps, {:.4f}", quantize(0.7312, 1 / 127.0, 8),
              static_cast<double>(quantize(0.7312, 1 / 127.0, 8)) / 127);
 }

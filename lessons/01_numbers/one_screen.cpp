@@ -1,4 +1,4 @@
-// Rounding: a sum of ones stops growing where 1 is less than half the distance between two numbers.
+// Rounding: a sum of ones stops growing where numbers are 2 apart: a tie goes to the even one.
 // With the 7 mantissa bits of bf16 that is at 256. So factors are 16 bits wide, and sums 32.
 #include <fmt/format.h>
 

@@ -15,8 +15,8 @@
 //
 // Cost: b bits move b/8 bytes, and half the bits are twice the rate on most chips. The price: an
 // error of up to 2^-(M+1) of the number at each rounding, and sums that stop growing once a term is
-// less than half a mark. So matmuls multiply in 16 or 8 bits and add in 32: the product of two bf16
-// is exact there.
+// no more than half the distance between two marks. So matmuls multiply in 16 or 8 bits and add in
+// 32: the product of two bf16 is exact there.
 //
 // dtype.hpp does the same rounding on the bits of an f32, as hardware does; here it is arithmetic,
 // for any E and M, and the tests hold one against the other.
@@ -89,9 +89,8 @@ inline double round_to(double x, NumberFormat f) {
   return std::abs(rounded) > largest(f) ? beyond_largest(x, f) : rounded;
 }
 
-// x to one of its two neighbours by chance, the nearer the likelier, so that it is right on
-// average:
-//     E[rounded] = x, since it goes up with probability (x - lower) / spacing.
+// x to one of its two neighbours by chance: up with probability (x - lower) / spacing. So the mean
+// of many roundings is x.
 inline double round_stochastically(double x, NumberFormat f, double u) {
   const double step = spacing(x, f);
   const double rounded = std::floor(x / step + u) * step;
@@ -192,8 +191,9 @@ inline CompensatedSum sum_compensated(std::span<const double> terms, NumberForma
 // Adding 1 again and again stops here: the next mark is 2 away, and a tie goes to the even one.
 inline double ones_stop_at(NumberFormat f) { return power_of_two(f.mantissa + 1); }
 
-// x . y as a tensor core computes it: x and y are rounded to `in`, products are exact, and sums are
-// rounded to `sums`. x, y: (k)
+// x . y, one product after the other: x and y are rounded to `in`, products are exact, and the sum
+// is rounded to `sums` after each. (A tensor core adds several products first: lesson 04.)
+// x, y: (k)
 inline double dot_product(std::span<const double> x, std::span<const double> y, NumberFormat in,
                           NumberFormat sums) {
   double total = 0;
@@ -213,7 +213,7 @@ constexpr bool products_are_exact(NumberFormat in, NumberFormat sums) {
 // 2^(b-1)-1.
 constexpr int64_t largest_integer(int bits) { return (int64_t{1} << (bits - 1)) - 1; }
 
-// How many products of two b-bit integers surely fit into a sum of so many bits.
+// How many products of two b-bit integers are sure to fit into a sum of so many bits.
 constexpr int64_t products_that_fit(int bits, int sum_bits) {
   return largest_integer(sum_bits) / (int64_t{1} << (2 * (bits - 1)));
 }
