@@ -142,8 +142,8 @@ void intensities(Lesson& lesson) {
   row("x * 2, element by element", elementwise_workload(1e6, 1, 2));
   row("dot product of 1,000,000", dot_workload(1e6));
   row("(4096, 4096) times a vector", matvec_workload(4096, 4096));
-  for (const int64_t B : {16, 256, 4096})
-    row(fmt::format("({}, 4096) times (4096, 4096)", B), matmul_workload(B, 4096, 4096));
+  for (const int64_t m : {16, 256, 4096})
+    row(fmt::format("({}, 4096) times (4096, 4096)", m), matmul_workload(m, 4096, 4096));
   for (const int64_t n : {128, 1024, 8192})
     row(fmt::format("square matmul of {}", n), matmul_workload(n, n, n));
   lesson.show(table.text());
@@ -180,7 +180,7 @@ void units(Lesson& lesson) {
   lesson.say("132 SMs at 1.83 GHz: {} and {}",
              rate_text(peak_of(132, sm_fma_flops_per_clock, 1.83e9)),
              rate_text(peak_of(132, sm_tensor_flops_per_clock, 1.83e9)));
-  lesson.say("registers moved a FLOP: {:.2f} bytes by an FMA, {:.2f} by mma.m16n8k16",
+  lesson.say("bytes of registers moved for each FLOP: {:.2f} by an FMA, {:.2f} by mma.m16n8k16",
              fma_register_bytes_per_flop, mma_register_bytes_per_flop);
   lesson.say("4 systolic arrays of 128 x 128 at 1.5 GHz, a TPU v5e: {}",
              rate_text(peak_of(4 * 128 * 128, 2, 1.5e9)));

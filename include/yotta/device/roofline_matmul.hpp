@@ -1,5 +1,5 @@
 // A matmul in which each block of threads shares a tile, and what the roofline says about it
-// beforehand. It is rung 2 of the CUDA ladder. C (m, n) = A (m, k) B (k, n).
+// beforehand. C (m, n) = A (m, k) B (k, n). Lesson 03 makes it faster, step by step.
 //
 //               k            n
 //           ┌───┬───┐     ┌─────────┐       a block of (T, T) threads computes a (T, T) tile of C.
@@ -13,8 +13,8 @@
 // Cost: 2 m n k FLOPs; e (m k ceil(n/T) + k n ceil(m/T) + m n) bytes of global memory for numbers
 // of e bytes; 8 T T bytes of shared memory per block; two barriers per step of T.
 // Contract: block (T, T), grid (ceil(n / T), ceil(m / T)); row-major; m k, k n and m n below 2^31.
-// Letters: T the tile's side; (x, y) a thread's place in its block, x the one that counts fastest:
-// the 32 lanes of a warp are neighbours in x, and should be neighbours in memory.
+// Letters: T the tile's side; e bytes of a number; (x, y) a thread's place in its block, x the one
+// that counts fastest: the 32 lanes of a warp are neighbours in x, and should be so in memory.
 // References: CUDA C++ Programming Guide, "Shared Memory"; roofline.hpp.
 #pragma once
 

@@ -15,8 +15,7 @@
 // Contract: rates are dense, in FLOP/s and bytes/s. Bytes are those that must cross the memory's
 // bus, each array once. Cache misses and missing overlap only make it slower: a roof, not a
 // prediction.
-// Letters: m, n, k as in core/matmul.hpp; B rows of a batch (tokens); D and F the width and height
-// of a weight.
+// Letters: m, n, k as in core/matmul.hpp.
 // References: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model"
 // (CACM 2009); Kung, "Why Systolic Architectures?" (1982); Jouppi et al., the TPU paper (ISCA
 // 2017), section 2.
@@ -58,9 +57,9 @@ struct Workload {
   constexpr double intensity() const { return flops / bytes; }
 };
 
-// x . y of two (n): two numbers in for one multiplication and one addition. About 1/2 in bf16.
-constexpr Workload dot_workload(double n, double bytes_per_element = 2) {
-  return {2 * n - 1, bytes_per_element * (2 * n + 1)};
+// x . y of two (k): two numbers in for one multiplication and one addition. About 1/2 in bf16.
+constexpr Workload dot_workload(double k, double bytes_per_element = 2) {
+  return {2 * k - 1, bytes_per_element * (2 * k + 1)};
 }
 
 // y (m) = A (m, k) x (k): each number of A is used once. Never more than 1 in bf16.
@@ -78,15 +77,15 @@ constexpr Workload elementwise_workload(double n, double ops, double bytes_per_e
   return {ops * n, 2 * bytes_per_element * n};
 }
 
-// ---- The minimum batch ---- Y (B, F) = X (B, D) W (D, F): the smallest B that is compute-bound.
-// Each weight is read once and takes part in 2 B FLOPs, so for wide layers B is about the ridge
-// (bf16: 2 FLOPs per row, 2 bytes per weight). X and Y move too:
-//     2 B D F / (w D F + a B (D + F)) >= ridge,    w, a: bytes of a weight and of an activation
+// ---- The minimum batch ---- Y (m, n) = X (m, k) W (k, n): the smallest m, in tokens, that is
+// compute-bound. Each weight is read once and takes part in 2 m FLOPs, so for wide layers m is
+// about the ridge (bf16: 2 FLOPs per token, 2 bytes per weight). X and Y move too:
+//     2 m k n / (w k n + a m (k + n)) >= ridge,    w, a: bytes of a weight and of an activation
 // Infinite if no batch suffices because the layer is too narrow.
-constexpr double minimum_batch(double ridge, double D, double F, double weight_bytes = 2,
+constexpr double minimum_batch(double ridge, double k, double n, double weight_bytes = 2,
                                double activation_bytes = 2) {
-  const double gained = 2 * D * F - ridge * activation_bytes * (D + F);
-  return gained > 0 ? ridge * weight_bytes * D * F / gained
+  const double gained = 2 * k * n - ridge * activation_bytes * (k + n);
+  return gained > 0 ? ridge * weight_bytes * k * n / gained
                     : std::numeric_limits<double>::infinity();
 }
 // The limit for an infinitely wide layer in bf16.
@@ -99,7 +98,7 @@ constexpr double peak_of(double units, double flops_per_clock, double hertz) {
 }
 
 // FLOPs of one SM of an H100 per clock: 128 FMA lanes in fp32; or four tensor cores in bf16, each
-// with a (16, 4) by (4, 8) product.
+// with 512 multiply-adds, as in a (16, 4) by (4, 8) product.
 inline constexpr double sm_fma_flops_per_clock = 128 * 2;
 inline constexpr double sm_tensor_flops_per_clock = 4 * matmul_flops(16, 8, 4);
 
