@@ -57,7 +57,7 @@ inline std::string axes() {
 inline std::string counters(const std::vector<MultiplyPoint>& points) {
   const double y = top + high + 22;
   std::string all =
-      svg::text(left + wide + 22, y, "multiplications, k", "start", svg::ink, 12, true) +
+      svg::text(left + wide + 22, y, "multiplications", "start", svg::ink, 12, true) +
       svg::text(left + wide + 22, y + 22, "bytes of a number, counted") +
       svg::text(left + wide + 22, y + 42, "FLOPs of a number, counted");
   for (const MultiplyPoint& each : points)

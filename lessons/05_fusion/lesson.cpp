@@ -171,7 +171,7 @@ void tracing(Lesson& lesson, const Options& options) {
       {.run_by = RunBy::interpreter});
   for (const int64_t rows : {8, 16, 8, 16}) {
     f({Tensor::zeros({rows, 32})});
-    lesson.say("({:>2}, 32): {} programs", rows, f.programs().size());
+    lesson.say("({:>2}, 32): programs so far: {}", rows, f.programs().size());
   }
 }
 

@@ -20,25 +20,29 @@ int main() {
                residual = Tensor::full({64, 512}, 2);
   const FusedProgram fused(capture(block_end, x, bias, residual));
 
+  struct Count {
+    int64_t kernels = 0;
+    double bytes = 0;  // from memory and to it
+  };
   const auto counted = [&](auto&& run) {  // by the ledger
     context().ledger.reset();
     run();
-    OpCount all;
+    Count all;
     for (const auto& [name, op] : context().ledger.ops()) {
-      all.calls += op.calls;
-      all.bytes_read += op.bytes_read + op.bytes_written;
+      all.kernels += op.calls;
+      all.bytes += op.bytes_read + op.bytes_written;
     }
     return all;
   };
   Tensor at_once, compiled;
-  const OpCount before =
+  const Count before =
       counted([&] { at_once = block_end(Array(x), Array(bias), Array(residual)).tensor(); });
-  const OpCount after = counted([&] { compiled = fused({x, bias, residual})[0]; });
-  fmt::print("{} kernel instead of {}: {:.0f} KB instead of {:.0f}\n", after.calls, before.calls,
-             after.bytes_read / 1e3, before.bytes_read / 1e3);
+  const Count after = counted([&] { compiled = fused({x, bias, residual})[0]; });
+  fmt::print("{} kernel instead of {}: {:.0f} KB instead of {:.0f}\n", after.kernels,
+             before.kernels, after.bytes / 1e3, before.bytes / 1e3);
   for (int64_t i = 0; i < x.numel(); ++i)
     if (!(std::abs(compiled.data<float>()[i] - at_once.data<float>()[i]) < 1e-6) ||
-        !(after.bytes_read == 4 * (3 * 64 * 512 + 512)) || after.calls != 1) {
+        !(after.bytes == 4 * (3 * 64 * 512 + 512)) || after.kernels != 1) {
       fmt::print("one kernel, its inputs and its output once, and the same numbers are right\n");
       return 1;
     }
