@@ -147,7 +147,7 @@ void claims(Lesson& lesson) {
   say("MPT 3B in bf16", "6 N, all scores", 40.8, of(mpt), 22525, 1, chip_named("h100").bf16);
   say("MPT 3B in fp8", "of the fp8 peak", 27.7, of(mpt), 30586, 1, chip_named("h100").fp8);
   const double deepseek = 14.8e12 / (2.79e6 * 3600);
-  say("DeepSeek-V3, of 1.513e15", "6 for 37e9 active weights, no scores", 21.6,
+  say("DeepSeek-V3, of 1.513e15", "6 for 37e9 active weights, no scores", 21.7,
       model_flops(deepseek_v3_671b(), 4096, Scores::causal), deepseek, 1, chip_named("h100").fp8);
 }
 

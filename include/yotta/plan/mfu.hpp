@@ -20,7 +20,7 @@
 // and not in MFU. The waterfall (waterfall.hpp) says where the rest of the peak has gone. It is
 // computed from a timeline: each second of each rank is in one of its lines.
 //
-//     op     │ counted │ wider │ memory │ launch │ clock, straggler │    by the roofline
+//     op     │ counted │ type's lower peak │ memory │ launch │ clock, straggler │  by the roofline
 //     wait   │ messages │ another rank's work │                          by the chain of causes
 //
 // Letters: as in counted_model.hpp; T tokens of a sequence.
@@ -135,7 +135,8 @@ inline double mfu_of_log(const RunLog& log, double flops_a_token, Where where = 
 // Seconds of an operation as described: what its FLOPs would take at the peak, and what is added.
 struct OpTime {
   double counted = 0;  // only of matrix products
-  double wider = 0, memory = 0, launch = 0;
+  double wider = 0;    // what products in a type of a lower peak take more
+  double memory = 0, launch = 0;
 
   double sum() const { return counted + wider + memory + launch; }
 };
