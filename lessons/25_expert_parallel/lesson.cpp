@@ -377,13 +377,12 @@ void overlap(Lesson& lesson) {
 
 void hot(Lesson& lesson) {
   lesson.section("A hot expert: 4 ranks with an expert and 64 tokens each, virtual clock");
-  lesson.say("{:<28}{:>10}{:>20}{:>20}", "to expert 0", "seconds", "rank 0 computes",
+  lesson.say("{:<28}{:>10}{:>20}{:>20}", "of the tokens, to expert 0", "seconds", "rank 0 computes",
              "rank 3 computes");
   for (const double share : {0.0, 0.25, 0.5, 1.0}) {
     const Timed run = hot_expert_run(share);
-    lesson.say("{:<28}{:>8.3f} s{:>19.0f}%{:>19.0f}%",
-               share == 0 ? "a quarter of the tokens"
-                          : fmt::format("{:.0f}%, a quarter of the rest", 100 * share),
+    const double to_expert_0 = share + (1 - share) / 4;
+    lesson.say("{:<28}{:>8.3f} s{:>19.0f}%{:>19.0f}%", fmt::format("{:.1f}%", 100 * to_expert_0),
                run.seconds(), 100 * run.busy_share(0), 100 * run.busy_share(3));
     lesson.number(fmt::format("hot.{}", share), run.seconds());
   }

@@ -1,4 +1,5 @@
-// Load balance: three ways to keep a router from sending all tokens to a few experts.
+// Load balance: two ways to keep a router from sending all tokens to a few experts, and a loss that
+// keeps its logits small.
 //
 //     tokens   ##########          balance loss   alpha E sum over e of f_e P_e
 //              ####                z-loss         beta mean of (log sum of e^logit)^2

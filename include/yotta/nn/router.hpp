@@ -15,11 +15,12 @@
 //
 //     2 of 4 experts in 1 of 2 groups       s  .1  .4 | .3  .2       .5 and .5: the first group
 //
-// Left alone, a router sends most tokens to few experts; load_balance.hpp has three cures. Two are
-// losses whose gradients backward_input() adds; they are means over the tokens of the whole batch.
-// What a trainer prints is the model's loss alone. The balance loss needs to know where all tokens
-// went that are routed together, a microbatch on all ranks that share it. So it takes two steps:
-// route() leaves this rank's load in Saved, and whoever splits tokens over ranks sums it, in place:
+// Left alone, a router sends most tokens to few experts; load_balance.hpp has two cures, a loss and
+// a bias, and a loss that keeps logits small. backward_input() adds the gradients of both losses,
+// which are means over the tokens of the whole batch. What a trainer prints is the model's loss
+// alone. The balance loss needs to know where all tokens went that are routed together: those of a
+// microbatch, on all ranks that share it. So it takes two steps: route() leaves this rank's load in
+// Saved, and whoever splits tokens over ranks sums it, in place:
 //
 //     Routing r = router.route(x, saved);
 //     Tensor load = router.load(saved);             // (E + 1): assignments of each expert; tokens

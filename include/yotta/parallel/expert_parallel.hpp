@@ -21,8 +21,9 @@
 // router's gradient comes from the weights of the sum.
 //
 // A shared expert, an Mlp that every token runs through, computes while rows are on their way. With
-// tp each expert's F is cut as an Mlp's is; y is a partial sum until g (tensor_parallel.hpp). With
-// a SequenceBorder f gathers the tokens that tp shares out, and the router keeps all of them.
+// tp each expert's F is cut as an Mlp's is; y is a partial sum until the border's leave() adds it
+// up (tensor_parallel.hpp). With a SequenceBorder enter() gathers the tokens that tp shares out,
+// and the router keeps all of them.
 //
 // Gradients: a rank has seen the rows of all ranks of ep for its experts. So an expert's gradient
 // is summed over the ranks that hold the same expert, and not over ep. The router and the shared
@@ -201,7 +202,7 @@ class MoeMlp : public Composite {
     Tensor dtokens, dshared;
     Tensor dx = gather_rows_backward(back_through_experts(d, plan, dsum, dtokens, dshared, saved),
                                      assignment, d.dweight.dim(0), options_.router.top_k);
-    if (is_first_of_tp()) add_into(dx, dtokens);  // whole on each rank: once in f's sum
+    if (is_first_of_tp()) add_into(dx, dtokens);  // whole on each rank: once in enter_back's sum
     dx = with_leading_dims_of(whole, dx);
     if (axes_.border) dx = axes_.border->enter_back(dx);
     if (dshared.defined()) add_into(dx, dshared);
