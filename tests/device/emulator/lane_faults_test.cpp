@@ -58,9 +58,9 @@ TEST_CASE(
         error(divides, x.data(), y.data()),
         {"kernel ", "divides", "block (0, 0, 0), thread (9, 0, 0)", "divides an integer by zero"});
     check_says(error(has_large_locals, y.data()),
-               {"has_large_locals", "needs more than the 60 KiB"});
+               {"has_large_locals", "needs more than the 64 KiB"});
     check_says(error(recurses, y.data()),
-               {"recurses", "needs more than the 60 KiB", "recurse less"});
+               {"recurses", "needs more than the 64 KiB", "recurse less"});
     check_says(error(reads_nowhere, static_cast<const int*>(nullptr), y.data()), {"null pointer"});
     check_says(error(reads_nowhere, static_cast<const int*>(x.data() + 2000), y.data()),
                {"bytes behind the end of x, which has 128"});

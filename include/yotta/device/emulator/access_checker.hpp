@@ -107,7 +107,8 @@ YOTTA_UNSEEN inline int lanes_per_phase(size_t bytes) {
 
 class Counters {
  public:
-  static constexpr size_t log_length = 4096;
+  // A power of two would put the same places of all logs into the same few sets of the caches.
+  static constexpr size_t log_length = 4096 + 68;
 
   // Records an access of a lane; true if its log is full then.
   YOTTA_UNSEEN bool add(int lane, const LogEntry& entry) {

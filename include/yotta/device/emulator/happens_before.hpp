@@ -222,13 +222,11 @@ class Order {
       }
   }
   void all_met() {
-    if (has_fences_) keep_fences();
-    interval_ = now_ = ++access_time();
-    for (Thread& each : threads_) {
-      if (each.acquired.empty()) continue;
-      acquire_also(acquired_, each.acquired);
-      each.acquired.clear();
+    if (has_fences_) {
+      keep_fences();
+      share_acquired();
     }
+    interval_ = now_ = ++access_time();
   }
   void lanes_met(int warp, uint32_t mask) {
     now_ = ++access_time();
@@ -509,6 +507,13 @@ class Order {
                 scope == FenceScope::block ? of_block_only(threads_[i]) : threads_[i].fence[1];
             fence.time > interval_)
           fenced(scope)[number_of(static_cast<int>(i))] = fence.time;
+  }
+  void share_acquired() {
+    for (Thread& each : threads_) {
+      if (each.acquired.empty()) continue;
+      acquire_also(acquired_, each.acquired);
+      each.acquired.clear();
+    }
   }
   Fenced& fenced(FenceScope scope) { return fenced_[static_cast<size_t>(scope)]; }
 
