@@ -187,7 +187,7 @@ void real_streams(Lesson& lesson) {
   lesson.say("and what the checked build says of it:");
   std::string error = error_without_wait();
   if (const size_t at = error.find(" streams.hpp:"); at != error.npos)  // the page names no lines
-    error.erase(at + 12, error.find(' ', at + 1) - at - 12);
+    error.replace(at - 4, error.find(' ', at + 1) - at + 4, "a line of streams.hpp");
   lesson.say("{}", wrapped(error));
 }
 
@@ -207,7 +207,7 @@ void little(Lesson& lesson) {
 void occupied(Lesson& lesson) {
   lesson.section(
       "Occupancy: blocks that fit on an SM of an H100, and the bandwidth that they reach");
-  lesson.say("{:>10}{:>12}{:>12}{:>10}{:>18}{:>14}{:>14}", "threads", "registers", "shared, KB",
+  lesson.say("{:>10}{:>12}{:>12}{:>10}{:>18}{:>14}{:>14}", "threads", "registers", "shared, KiB",
              "warps", "limited by", "4 B, TB/s", "16 B, TB/s");
   const Multiprocessors& h100 = multiprocessors_of("h100");
   for (const BlockNeeds& block :
@@ -227,7 +227,7 @@ void counted_in_flight(Lesson& lesson) {
   lesson.section(fmt::format(
       "Bytes in flight, counted in a run on 2 SMs of an H100; the law asks for {:.1f} KB",
       1e-3 * needed));
-  lesson.say("{:>10}{:>12}{:>14}{:>14}{:>22}{:>12}", "threads", "shared, KB", "blocks, an SM",
+  lesson.say("{:>10}{:>12}{:>14}{:>14}{:>22}{:>12}", "threads", "shared, KiB", "blocks, an SM",
              "counted, KB", "latency x rate, KB", "bandwidth");
   emulator_options().chip.count = static_cast<int>(sms);
   for (const BlockNeeds& block :

@@ -11,7 +11,7 @@
 //
 // Each function here makes a list of calls; simulate() of launch_overhead.hpp says how long it
 // takes. Costs: overlapped steps take max(copy, step) each, not the sum; merging k kernels saves
-// k - 1 times framework + launch + gap; a graph costs one launch, whatever it holds.
+// the host k - 1 times framework + launch, and the chip k - 1 gaps; a graph costs one launch.
 //
 // Contract: a missing event is no error on a chip, but a wrong value now and then: first_race()
 // names it. A graph cannot hold what the host decides while it runs: capture() and

@@ -5,7 +5,7 @@
 // power; and a chip at its power limit lowers its clock:
 //
 //     a  0 01111111 0000000     a multiplier sees one pair of operands after the other.
-//     a' 1 01111110 0100000     Bits that differ toggle: 4 here
+//     a' 1 01111110 0100000     Bits that differ toggle: 3 here
 //
 //     bits that toggle ──► watts ──► clock ──► FLOP/s
 //       counted, exact      a model: its constants are fitted to published figures
@@ -107,7 +107,7 @@ struct PowerModel {
   double rate = 295e12;                 // FLOP/s at full clock: He's figure for zeros
   double fixed = 248;                   // watts at full clock without a toggle: fitted so that
                                         // zeros take 40% less than normal numbers would
-  double joules_per_toggle = 49.7e-15;  // fitted to He's 257 TFLOP/s for normal numbers
+  double joules_per_toggle = 48.2e-15;  // fitted to He's 257 TFLOP/s for normal numbers
 
   // Watts that the data ask for at full clock, which the chip may not have.
   constexpr double demand(double toggles) const {
