@@ -262,12 +262,13 @@ void breaks_memory(Lesson& lesson) {
     }
 }
 
-// Forward, backward beside the reduce_scatter, then the step and the all_gather of new weights.
+// Stage 2: forward, backward beside the reduce_scatter, then the step and the all_gather of new
+// weights.
 void breaks_network(Lesson& lesson, const Sizes& sizes) {
   constexpr double N = 7.5e9;
   constexpr int64_t p = 64;
   lesson.section(
-      fmt::format("The network: a step of stage 1 or 2 with 7.5 billion parameters on {} {}chips, "
+      fmt::format("The network: a step of stage 2 with 7.5 billion parameters on {} {}chips, "
                   "which compute at their peak",
                   p, sizes.faster > 1 ? fmt::format("{} times faster ", sizes.faster) : ""));
   lesson.say("{:<10}{:>15}{:>16}{:>16}{:>15}{:>10}{:>9}", "", "tokens per rank", "computing, ms",
