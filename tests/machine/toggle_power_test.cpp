@@ -36,3 +36,8 @@ TEST_CASE("the model: watts by toggles, and the clock that keeps the limit") {
   const double clock = model.clock(30.5);
   CHECK(model.idle + std::pow(clock, 3) * (normal - model.idle) == near(400));
 }
+
+TEST_CASE("the fit: He's 257 TFLOP/s for the toggles that normal numbers have here") {
+  const double fitted = PowerModel{}.flops(toggles_of(DataKind::normal, 64).all());
+  CHECK(std::abs(fitted - 257e12) < 0.5e12);
+}

@@ -17,8 +17,7 @@
 //
 // Cost per rank: forward all_to_alls of q, k, v and o, of T/cp tokens each (ulysses_bytes). Their
 // bytes fall with cp; those of the ring hardly do. Backward: dout, dq, dk, dv, as many.
-// Memory: kept for backward, q, k, v and o of T/cp tokens; while one of them is exchanged, its
-// copies.
+// Memory: kept for backward, q, k, v, o of T/cp tokens; in an exchange copies of one of them.
 // Contract: all ranks of cp make the same calls, with columns as context_positions (any ChunkOrder:
 // both sides use it).
 // Letters: B batch, T whole sequence, cp ranks, H query heads, Hkv key and value heads, d numbers
