@@ -369,19 +369,20 @@ class AccessChecker {
     if (two_values()) stop_lane([this] { return explain_two_values(); });
     last_site_ = site;
     const auto address = reinterpret_cast<uintptr_t>(pointer);
-    if (address - stack_of(this_lane->index) < stack_bytes) {  // its own local variable
+    Lane& self = *this_lane;                             // read once: in a library it is a call
+    if (address - stack_of(self.index) < stack_bytes) {  // its own local variable
       if (!sums_.empty()) check_sums(address, bytes, kind, site);
       return;
     }
-    if (only_reads(kind) && address - reinterpret_cast<uintptr_t>(this_lane) < sizeof(Lane))
+    if (only_reads(kind) && address - reinterpret_cast<uintptr_t>(&self) < sizeof(Lane))
       return;  // threadIdx and its like
-    let_others_go(kind, address);
+    let_others_go(self, kind, address);
     Region* const region = check_place(address, bytes, kind, site);
     if (region == nullptr) return;
-    check_order(*region, address - region->begin, bytes, kind, site, 0);
+    check_order(self, *region, address - region->begin, bytes, kind, site, 0);
     if (profile_ == nullptr) return;
     const LogEntry entry{address, site, static_cast<uint8_t>(bytes), kind, region->shared};
-    if (counters_.add(this_lane->index % 32, entry)) pause_lane();
+    if (counters_.add(self.in_warp, entry)) pause_lane();
   }
 
   // Bounds, alignment and order of an access by a lane, not counted; `mark` is added to the
@@ -392,7 +393,8 @@ class AccessChecker {
     Lane* const running = this_lane;
     this_lane = const_cast<Lane*>(&lane);
     Region* const region = check_place(address, bytes, kind, site);
-    if (region != nullptr) check_order(*region, address - region->begin, bytes, kind, site, mark);
+    if (region != nullptr)
+      check_order(lane, *region, address - region->begin, bytes, kind, site, mark);
     this_lane = running;
   }
   // Two writes that nothing orders are a race unless they write the same value; the second one has
@@ -834,12 +836,12 @@ class AccessChecker {
   }
 
   // Compares an access with what its cells remember, and records it there.
-  YOTTA_UNSEEN __attribute__((always_inline)) inline void check_order(Region& region, size_t offset,
+  YOTTA_UNSEEN __attribute__((always_inline)) inline void check_order(const Lane& self,
+                                                                      Region& region, size_t offset,
                                                                       size_t bytes, Access kind,
                                                                       uint32_t site,
                                                                       uint32_t mark) {
-    const uint32_t me =
-        order_.number_of(this_lane->index) | mark | (is_strong(kind) ? atomic_mark : 0);
+    const uint32_t me = order_.number_of(self.index) | mark | (is_strong(kind) ? atomic_mark : 0);
     const Touch touch{order_.now(), me, site};
     const uint32_t since = order_.oldest_rival(region.shared),
                    valid = order_.oldest_value(region.shared);
@@ -849,7 +851,7 @@ class AccessChecker {
         std::min(region.shadow->cells_of_word(), static_cast<size_t>(cells.last - cells.first));
     const uintptr_t place = region.place == 0 ? region.begin : region.place;
     if (is_strong(kind) && (mark & in_flight_mark) == 0)  // a reduction may come much later
-      order_.meet(this_lane->index, place + offset);
+      order_.meet(self.index, place + offset);
     for (Cell& cell : cells) {
       const Touch& write = cell.write;
       if (!order_.is_own(write, me) &&
@@ -874,16 +876,16 @@ class AccessChecker {
   }
 
   // A thread that reads a volatile variable again waits for it to change.
-  YOTTA_UNSEEN void let_others_go(Access kind, uintptr_t address) {
-    const uintptr_t looked_at = std::exchange(this_lane->looked_at, 0);
+  YOTTA_UNSEEN void let_others_go(Lane& self, Access kind, uintptr_t address) {
+    const uintptr_t looked_at = std::exchange(self.looked_at, 0);
     if (kind != Access::volatile_read) return;
     if (looked_at == address) {
-      this_lane->waits = true;
+      self.waits = true;
       const auto copied = struct_;
       pause_lane();
       struct_ = copied;
     }
-    this_lane->looked_at = address;
+    self.looked_at = address;
   }
 
   YOTTA_UNSEEN uintptr_t stack_of(int lane) const {
