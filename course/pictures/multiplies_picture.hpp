@@ -56,10 +56,9 @@ inline std::string axes() {
 // Under each point its k, and what the emulator counts of that kernel.
 inline std::string counters(const std::vector<MultiplyPoint>& points) {
   const double y = top + high + 22;
-  std::string all =
-      svg::text(left + wide + 22, y, "multiplications", "start", svg::ink, 12, true) +
-      svg::text(left + wide + 22, y + 22, "bytes of a number, counted") +
-      svg::text(left + wide + 22, y + 42, "FLOPs of a number, counted");
+  std::string all = svg::text(left + wide + 22, y, "multiplications", "start", svg::ink, 12, true) +
+                    svg::text(left + wide + 22, y + 22, "bytes of a number, counted") +
+                    svg::text(left + wide + 22, y + 42, "FLOPs of a number, counted");
   for (const MultiplyPoint& each : points)
     all += svg::text(x_of(each.times), y, fmt::format("{}", each.times), "middle", svg::ink, 12,
                      true) +
