@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "parallel/linear_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/message_of.hpp"
 #include "yotta/comm/collectives_multi_rail.hpp"
 #include "yotta/comm/run_on.hpp"

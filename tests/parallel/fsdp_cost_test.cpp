@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "parallel/linear_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/parallel/fsdp.hpp"
 

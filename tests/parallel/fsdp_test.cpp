@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "parallel/sharded_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/nn/grad_clip.hpp"

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "parallel/linear_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/message_of.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/parallel/hsdp.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "parallel/sharded_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/message_of.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/run_on.hpp"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "parallel/square_loss.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/message_of.hpp"
 #include "support/rank_errors.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -29,7 +29,7 @@ std::vector<PipelineMicrobatch> inputs(const Sizes& s) {
   std::vector<PipelineMicrobatch> all;
   for (int64_t i = 0; i < s.m; ++i) {
     const int64_t rows = s.rows + i % 2;
-    all.push_back({normal_rows("x", i, rows, s.width), {rows, s.width}, DType::f64, {}});
+    all.push_back({batch_rows("x", i, 0, rows, s.width), {rows, s.width}, DType::f64, {}});
   }
   return all;
 }
@@ -39,9 +39,6 @@ struct Outcome {
   std::vector<double> gradients, weights;  // of the whole net, in order; weights after three steps
 };
 
-void append(std::vector<double>& to, const Tensor& tensor) {
-  for (const double value : tensor.values()) to.push_back(value);
-}
 void take_step(const std::vector<ParameterPtr>& parameters) {
   for (const ParameterPtr& each : parameters)
     for (int64_t i = 0; i < each->value.numel(); ++i)

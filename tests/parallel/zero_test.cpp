@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "parallel/sharded_training.hpp"
+#include "parallel/training_runs.hpp"
 
 using namespace yotta;
 using namespace yotta_test;

@@ -1,6 +1,6 @@
 // ZeRO stages 1 and 2 and FSDP under the trainer: a transformer in both dialects, with clipping,
 // dropout, weight decay, several microbatches, and a tied table.
-#include "parallel/sharded_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/message_of.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/model/trainer.hpp"

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "plan/planned.hpp"
+#include "plan/planned_steps.hpp"
 #include "support/message_of.hpp"
 
 using namespace yotta;

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "small_step.hpp"
+#include "plan/planned_steps.hpp"
 
 using namespace yotta;
 using yotta_test::small_step;

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "plan/small_step.hpp"
+#include "plan/planned_steps.hpp"
 
 using namespace yotta;
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "plan/small_step.hpp"
+#include "plan/planned_steps.hpp"
 #include "yotta/core/random.hpp"
 #include "yotta/plan/layout_space.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-#include "parallel/square_loss.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
 #include "yotta/comm/run_on.hpp"
@@ -54,7 +54,7 @@ void for_each_job(Do run) {
 std::vector<PipelineMicrobatch> inputs(int64_t count) {
   std::vector<PipelineMicrobatch> all;
   for (int64_t i = 0; i < count; ++i)
-    all.push_back({normal_rows("x", i, rows, net.width), {rows, net.width}, DType::f64, {}});
+    all.push_back({batch_rows("x", i, 0, rows, net.width), {rows, net.width}, DType::f64, {}});
   return all;
 }
 std::vector<LayerPtr> stage_layers(int p, int stage) {

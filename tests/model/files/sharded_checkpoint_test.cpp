@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "parallel/sharded_training.hpp"
+#include "parallel/training_runs.hpp"
 #include "support/temporary_folder.hpp"
 #include "yotta/comm/run_ranks.hpp"
 #include "yotta/core/system/files.hpp"

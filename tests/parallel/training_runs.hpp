@@ -1,16 +1,74 @@
-// What tests of sharded training share: whole arrays put together from all ranks' shards, and a few
-// steps of the linear net by whatever shards it.
+// What tests of parallel training share: a batch that is the same whoever asks, one microbatch's
+// passes through the linear net and a few steps of it on one rank, whole arrays put together from
+// all ranks' shards, and comparisons.
 #pragma once
+
+#include <doctest/doctest.h>
 
 #include <map>
 #include <mutex>
 
-#include "parallel/linear_training.hpp"
 #include "yotta/comm/run_ranks.hpp"
+#include "yotta/core/compare.hpp"
+#include "yotta/core/random.hpp"
 #include "yotta/nn/adamw.hpp"
+#include "yotta/nn/linear_net.hpp"
 #include "yotta/parallel/flat_shard.hpp"
 
 namespace yotta_test {
+
+// Row i of a step's whole batch, the same whoever asks.
+inline yotta::Tensor batch_rows(const char* name, int64_t step, int64_t begin, int64_t end,
+                                int64_t width) {
+  yotta::Tensor x = yotta::Tensor::empty({end - begin, width}, yotta::DType::f64);
+  const yotta::Random random(static_cast<uint64_t>(step), name);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<double>()[i] = random.normal(static_cast<uint64_t>(begin * width + i));
+  return x;
+}
+
+// Forward and backward on rows [begin, end) of a step's batch; returns their part of the loss,
+// sum (y - t)^2 / (2 * rows of all).
+inline double run_microbatch(yotta::Layers layers, int64_t step, int64_t begin, int64_t end,
+                             int64_t width, int64_t rows) {
+  yotta::Saved saved({0, step, begin, 0, true});
+  const yotta::Tensor y = yotta::forward(layers, batch_rows("x", step, begin, end, width), saved);
+  yotta::Tensor dy = batch_rows("t", step, begin, end, width);
+  double loss = 0;
+  for (int64_t i = 0; i < dy.numel(); ++i) {
+    const double error = y.data<double>()[i] - dy.data<double>()[i];
+    loss += error * error / (2 * static_cast<double>(rows));
+    dy.data<double>()[i] = error / static_cast<double>(rows);
+  }
+  yotta::backward(layers, dy, saved);
+  return loss;
+}
+
+inline void append(std::vector<double>& to, const yotta::Tensor& tensor) {
+  const std::vector<double> values = tensor.values();
+  to.insert(to.end(), values.begin(), values.end());
+}
+
+inline void check_equal(const std::vector<double>& actual, const std::vector<double>& expected,
+                        int ranks, const char* what, double tolerance = 1e-12) {
+  yotta::Clues clues;
+  clues.what = what;
+  clues.ranks = ranks;
+  const yotta::Verdict verdict = yotta::compare(actual, expected, tolerance, clues);
+  CHECK_MESSAGE(verdict.equal, verdict.text);
+}
+
+// The loss of tests of pipelines: the sum of (y - t)^2 / 2 for microbatch i's target t; dy = y - t.
+inline double square_loss(size_t i, const yotta::Tensor& y, yotta::Tensor& dy) {
+  dy = batch_rows("t", static_cast<int64_t>(i), 0, y.dim(0), y.dim(1));
+  double sum = 0;
+  for (int64_t k = 0; k < y.numel(); ++k) {
+    double& d = dy.data<double>()[k];
+    d = y.data<double>()[k] - d;
+    sum += d * d / 2;
+  }
+  return sum;
+}
 
 // Whole parameters, filled by the ranks, each at the place of its shards.
 class Whole {
