@@ -9,6 +9,7 @@
 #include <map>
 #include <tuple>
 
+#include "course/pictures/svg.hpp"
 #include "yotta/comm/collectives_recursive.hpp"
 #include "yotta/comm/collectives_ring.hpp"
 #include "yotta/comm/collectives_tree.hpp"
@@ -148,13 +149,12 @@ std::string box(double x, double y, double width, double height, const char* fil
       x, y, width, height, fill, stroke, line);
 }
 std::string paper(int height, const std::string& title, const std::string& caption) {
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {0}\" width=\"900\" "
-             "height=\"{0}\" font-family=\"sans-serif\">\n<title>{1}</title>\n<defs><marker "
-             "id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"9\" "
-             "markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 "
-             "4L0 8Z\" fill=\"{2}\"/></marker></defs>\n",
-             height, title, lit_ink) +
+  return svg::head(900, height, title) +
+         fmt::format(
+             "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
+             "markerWidth=\"9\" markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" "
+             "orient=\"auto\"><path d=\"M0 0L8 4L0 8Z\" fill=\"{}\"/></marker></defs>\n",
+             lit_ink) +
          box(1, 1, 898, height - 2, "#fff", "#bbb") + text(20, 28, title, "start", 15, true) +
          text(20, 48, caption);
 }

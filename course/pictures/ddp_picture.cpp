@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "course/pictures/svg.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/machine/pictures/timeline.hpp"
 #include "yotta/nn/linear_net.hpp"
@@ -128,10 +129,7 @@ std::string ddp_svg() {
       start = std::min(start, bar.begin);
       end = std::max(end, bar.end);
     }
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 410\" width=\"900\" "
-      "height=\"410\" font-family=\"sans-serif\">\n<title>A step of DDP on 4 ranks</title>\n"
-      "<rect x=\"1\" y=\"1\" width=\"898\" height=\"408\" fill=\"#fff\" stroke=\"#bbb\"/>\n");
+  std::string svg = svg::head(900, 410, "A step of DDP on 4 ranks") + svg::sheet(900, 410);
   svg += text(20, 28, "A step of DDP on 4 ranks: different sequences, the same weights", "start",
               15, true);
   svg +=

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "course/pictures/svg.hpp"
 #include "yotta/comm/run_on.hpp"
 #include "yotta/model/diagnose.hpp"
 #include "yotta/nn/linear_net.hpp"
@@ -167,12 +168,7 @@ std::string line(double x0, double y0, double x1, double y1, const char* more = 
 }
 std::string page(int height, const std::string& title, const std::string& caption,
                  const std::string& inside) {
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {0}\" width=\"900\" "
-             "height=\"{0}\" font-family=\"sans-serif\">\n<title>{1}</title>\n"
-             "<rect x=\"1\" y=\"1\" width=\"898\" height=\"{2}\" rx=\"8\" fill=\"#fff\" "
-             "stroke=\"#bbb\"/>\n",
-             height, title, height - 2) +
+  return svg::head(900, height, title) + svg::sheet(900, height) +
          text(20, 26, title, "start", 15, true) + text(20, 44, caption, "start", 12) + inside +
          "</svg>\n";
 }

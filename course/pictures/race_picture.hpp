@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "course/pictures/svg.hpp"
 #include "yotta/comm/race.hpp"
 
 namespace yotta {
@@ -92,12 +93,7 @@ inline std::string legend() {
 
 inline std::string race_svg() {
   using namespace race_picture;
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-             "height=\"{1}\" font-family=\"sans-serif\">\n<title>A race</title>\n"
-             "<rect x=\"1\" y=\"1\" width=\"{2}\" height=\"{3}\" rx=\"8\" fill=\"#fff\" "
-             "stroke=\"#bbb\"/>\n",
-             width, height, width - 2, height - 2) +
+  return svg::head(width, height, "A race") + svg::sheet(width, height) +
          text(22, 30, "Two ranks add 1 to one counter", "start", 16, "#222", true) +
          panel_of("010101", 0, "Steps alternate") +
          panel_of("000111", panel, "Rank 0, then rank 1") + legend() + "</svg>\n";

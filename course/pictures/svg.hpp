@@ -47,14 +47,27 @@ inline std::string rank_legend(double x, double y, int ranks) {
   return svg;
 }
 
+// How every picture begins; `more` is for its attributes.
+inline std::string head(int width, int height, const std::string& title, const char* more = "") {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" font-family=\"sans-serif\"{3}>\n<title>{2}</title>\n",
+      width, height, title, more);
+}
+
+// White, with a frame.
+inline std::string sheet(int width, int height) {
+  return fmt::format(
+      "<rect x=\"1\" y=\"1\" width=\"{}\" height=\"{}\" rx=\"8\" fill=\"#fff\" "
+      "stroke=\"#bbb\"/>\n",
+      width - 2, height - 2);
+}
+
 // The beginning of a picture, up to its white paper, with the arrows' heads; `patterns` is more for
 // its <defs>.
 inline std::string paper(int width, int height, const std::string& title,
                          const std::string& patterns = "") {
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\">\n<title>{2}</title>\n<defs>\n{3}",
-      width, height, title, patterns);
+  std::string svg = head(width, height, title) + "<defs>\n" + patterns;
   for (const auto& [id, color] : {std::pair{"tip", quiet}, std::pair{"lit", lit}})
     svg += fmt::format(
         "<marker id=\"{}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"11\" "
@@ -62,10 +75,7 @@ inline std::string paper(int width, int height, const std::string& title,
         "8Z\" "
         "fill=\"{}\"/></marker>\n",
         id, color);
-  return svg + fmt::format(
-                   "</defs>\n<rect x=\"1\" y=\"1\" width=\"{}\" height=\"{}\" rx=\"8\" "
-                   "fill=\"#fff\" stroke=\"#bbb\"/>\n",
-                   width - 2, height - 2);
+  return svg + "</defs>\n" + sheet(width, height);
 }
 
 }  // namespace yotta::svg

@@ -12,6 +12,7 @@
 #include <array>
 #include <string>
 
+#include "course/pictures/svg.hpp"
 #include "yotta/core/matmul_ladder.hpp"
 
 namespace yotta {
@@ -65,9 +66,8 @@ inline std::string panel(const LawTile& tile, int left) {
 inline std::string tile_svg() {
   using namespace tile_picture_parts;
   std::string text =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" height=\"400\" viewBox=\"0 0 860 "
-      "400\" font-family=\"sans-serif\" font-size=\"13\">\n"
-      "<rect width=\"860\" height=\"400\" fill=\"white\"/>\n";
+      svg::head(860, 400, "One step along k, for three tiles of C", " font-size=\"13\"") +
+      svg::sheet(860, 400);
   text += words(20, 24, "start",
                 "One step along k, for one thread: what is read, and how often it is used (fp32)",
                 " font-size=\"15\" font-weight=\"bold\"");
