@@ -254,7 +254,7 @@ NetStep run_net(const LinearNetConfig& net, int64_t rows) {
 
 void linear_net(Lesson& lesson) {
   lesson.section("The linear net: what doubles when one size doubles");
-  lesson.say("{:<18} {:>3} {:>5} {:>5}  {:>14}  {:>16} {:>14}  {:>10}", "", "L", "d", "m",
+  lesson.say("{:<18} {:>3} {:>5} {:>5}  {:>14}  {:>16} {:>14}  {:>10}", "", "L", "C", "rows",
              "weights", "kept", "GFLOP per step", "time");
   NetStep base;
   const auto row = [&](const char* what, int64_t layers, int64_t width, int64_t rows) {
@@ -294,7 +294,7 @@ double matrices_of_block(const TransformerConfig& c) {
 void parameters_of_known_models(Lesson& lesson) {
   lesson.section("Parameters, counted on models without data (device meta), and by the formula");
   lesson.say("{:<14} {:>4} {:>6} {:>6} {:>6} {:>8} {:>7} {:>13} {:>11}", "", "L", "C", "F", "heads",
-             "kv heads", "V", "parameters", "block / C^2");
+             "kv heads", "vocab", "parameters", "block / C^2");
   struct Known {
     const char* name;
     TransformerConfig config;

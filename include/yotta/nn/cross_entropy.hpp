@@ -1,20 +1,20 @@
 // Cross-entropy: how small a probability the model gave to the token that really came next.
 //
-//     logits of one token (V)   [ 1.2  0.3  4.0  -2.1 ... ]    l = log(sum of e^logit), log-sum-exp
-//     target                              ^ t                  loss = l - logit_t = -log softmax_t
+//     logits of one token (V)   [ 1.2  0.3  4.0  -2.1 ... ]    lse = log(sum of e^logit)
+//     the token that came next            ^ next               loss = lse - logit_next
 //
 //     loss of the batch = scale * sum over tokens,   scale = 1 / (tokens in the *global* batch)
 //
 // With that scale the losses and the gradients of ranks are *summed*, not averaged, so ranks may
 // hold different numbers of tokens and the result is still exact.
 //
-// Backward: dl/dlogit_v = softmax_v, so dlogit_v = scale (softmax_v - 1[v = t]). The forward pass
-// stores no softmax, only l; and the gradient can take the logits' own place, which at V = 128,256
-// and 8,192 tokens saves 4 GB in f32.
+// Backward: dlse/dlogit_j = softmax_j, so dlogit_j = scale (softmax_j - 1[j = next]). The forward
+// pass stores no softmax, only lse; and the gradient can take the logits' own place, which saves
+// 4 GB in f32 for 8,192 tokens and a vocabulary of 128,256.
 //
 // A token with target no_target has no loss and no gradient: nothing is known to come next.
-// Logits may be bf16: l, the losses and the softmax are f32, and a gradient is rounded once.
-// l is computed as m + log(sum of e^(logit - m)), m the largest logit, so that nothing overflows.
+// Logits may be bf16: lse, the losses and the softmax are f32, and a gradient is rounded once.
+// lse is computed as m + log(sum of e^(logit - m)), m the largest logit, so that nothing overflows.
 // Cost: forward 4 FLOPs per logit, one read; backward 4 FLOPs, a read and a write.
 // Letters: N tokens of this rank, V vocabulary.
 #pragma once

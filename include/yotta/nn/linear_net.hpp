@@ -1,15 +1,15 @@
 // The linear net Y = W_{L-1} ... W_1 W_0 X: the smallest model to distribute in every way.
 //
-//     X ──> [W_0] ──> [W_1] ──> ... ──> [W_{L-1}] ──> Y      each W is (d, d), X is (m, d): m rows
+//     X ──> [W_0] ──> [W_1] ──> ... ──> [W_{L-1}] ──> Y      each W is (C, C), X is (rows, C)
 //
 // It computes nothing that one matrix could not, but it has layers, weights, activations, and a
 // backward pass, so it shows pipelines, FSDP and activation checkpointing with nothing in the way.
 //
-//     parameters   L d^2
-//     activations  L m d numbers kept for the backward pass (the input of each layer)
-//     FLOPs        forward 2 L d^2 m, backward 4 L d^2 m
+//     parameters   L C^2
+//     activations  L rows C numbers kept for the backward pass (the input of each layer)
+//     FLOPs        forward 2 L C^2 rows, backward 4 L C^2 rows
 //
-// A lecture gives the forward pass as L d^2 m: that counts a multiply and an add as one.
+// A lecture gives the forward pass as L C^2 rows: that counts a multiply and an add as one.
 #pragma once
 
 #include <cmath>
@@ -20,10 +20,10 @@ namespace yotta {
 
 struct LinearNetConfig {
   int64_t layers = 4;  // L
-  int64_t width = 8;   // d
+  int64_t width = 8;   // C
 };
 
-// L d^2 numbers; FLOPs of `rows` rows forward, and of a step: forward and twice as much backward.
+// L C^2 numbers; FLOPs of `rows` rows forward, and of a step: forward and twice as much backward.
 constexpr int64_t parameters(const LinearNetConfig& c) { return c.layers * c.width * c.width; }
 constexpr double forward_flops(const LinearNetConfig& c, int64_t rows) {
   return 2.0 * static_cast<double>(parameters(c)) * static_cast<double>(rows);
