@@ -1,5 +1,8 @@
 // Lesson 01: one number in six formats, what rounding does to sums, and how much work training is.
+#include <fstream>
+
 #include "course/lesson/lesson.hpp"
+#include "course/pictures/formats_picture.hpp"
 #include "processor.hpp"
 #include "yotta/core/numbers.hpp"
 #include "yotta/core/random.hpp"
@@ -201,7 +204,7 @@ void dot_on_a_processor(Lesson& lesson) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int64_t count = 4096, exponent = 0, mantissa = 9, start = 0;
+  int64_t count = 4096, exponent = 0, mantissa = 9, start = 0, drawn = 0;
   return run_lesson_without_ranks(
       argc, argv,
       {"01", "Numbers", "what a number loses in 16 and 8 bits, and how much work training is"},
@@ -220,10 +223,12 @@ int main(int argc, char** argv) {
         large_numbers(lesson);
         stored_program(lesson);
         dot_on_a_processor(lesson);
+        if (drawn != 0) std::ofstream("formats.svg") << formats_svg();
         lesson.say("\nNext: write it yourself, ./yotta check 01");
       },
       {{"terms", "how many terms are added up", &count, 1, 1'000'000},
        {"exponent", "exponent bits of a format of your own; 0: none", &exponent, 0, 8},
        {"mantissa", "its mantissa bits", &mantissa, 1, 23},
-       {"start", "a number that is added to 100 ones in two orders; 0: none", &start, 0, 60'000}});
+       {"start", "a number that is added to 100 ones in two orders; 0: none", &start, 0, 60'000},
+       {"draw", "1: write the page's picture, formats.svg, into this folder", &drawn, 0, 1}});
 }

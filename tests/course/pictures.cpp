@@ -11,6 +11,7 @@
 
 #include "course/lesson/h100_runs.hpp"
 #include "course/pictures/chip_roofs_picture.hpp"
+#include "course/pictures/formats_picture.hpp"
 #include "course/pictures/hopper_picture.hpp"
 #include "course/pictures/latency_picture.hpp"
 #include "course/pictures/multiplies_picture.hpp"
@@ -179,9 +180,20 @@ TEST_CASE("lesson 05 shows measured points on two formulas, and what was counted
   CHECK(words(file) == words(multiplies_svg(counted)));  // k, bytes and FLOPs under each point
 }
 
+TEST_CASE("lesson 01 begins with pi in six formats, every bit of it, as it is drawn") {
+  const std::string svg = formats_svg();
+  const bool same = runner::read_text(root + "/course/pictures/formats.svg") == svg;
+  CHECK_MESSAGE(same, "./yotta lesson 01 -- --draw 1 writes formats.svg anew into this folder");
+  int64_t bits = 0;
+  for (const NumberFormat& f : formats::all) bits += f.bits();
+  CHECK(std::ssize(found(svg, ">([01])</text>")) == bits);
+  const std::string page = runner::read_text(root + "/lessons/01_numbers/README.md");
+  CHECK(page.find("](../../course/pictures/formats.svg)") < page.find("## On one screen"));
+}
+
 TEST_CASE("pictures have 900 pixels at most, and letters of 9 or more") {
   for (const char* file : {"roofline", "matmul_tiles", "mma_m16n8k16", "chip_roofs", "hopper_rungs",
-                           "latency_lags", "multiplies", "zero"}) {
+                           "latency_lags", "multiplies", "zero", "formats"}) {
     CAPTURE(std::string(file));
     const std::string svg = runner::read_text(fmt::format("{}/course/pictures/{}.svg", root, file));
     CHECK(std::stoi(found(svg, "<svg [^>]*\\bwidth=\"(\\d+)\"").at(0)) <= 900);
