@@ -197,26 +197,26 @@ std::string expert_parallel_svg() {
   return svg + text(658, 522, "stays on it") + "</svg>\n";
 }
 
-std::vector<int64_t> expert_loads(int batches) {
-  RouterOptions options{.width = load_width,
-                        .experts = load_experts,
-                        .top_k = load_k,
-                        .score = RouterScore::sigmoid,
-                        .bias_rate = 0.01,
-                        .initial = normal(0.3)};
+RouterLoads router_loads(RouterOptions options, int batches) {
+  options.width = load_width, options.experts = load_experts, options.top_k = load_k;
+  options.initial = normal(0.5);
   Router router("mlp.router", options, {25});
   std::vector<ParameterPtr> parameters;
   router.add_parameters(parameters);
   RouterBiases biases(options.bias_rate);
   for (int batch = 0;; ++batch) {
     Saved saved;
-    const Routing routing = router.route(tokens_with_a_common_part(batch), saved);
+    const Routing to = router.route(tokens_with_a_common_part(batch), saved);
     if (batch == batches) {
-      const std::vector<double> counts = expert_counts(routing.expert, load_experts).values();
-      return {counts.begin(), counts.end()};
+      const std::vector<double> counts = expert_counts(to.expert, load_experts).values();
+      return {{counts.begin(), counts.end()}, std::sqrt(z_loss(1, saved.get("logits")))};
     }
-    parameters[1]->gradient().copy_from(
-        as_type(load_above_mean(routing.expert, load_experts), parameters[1]->gradient().dtype()));
+    router.backward_input(zeros_like(to.weight, Where::current()), saved);
+    router.backward_weight(saved);
+    Tensor &weight = parameters[0]->value, &gradient = parameters[0]->grad;
+    for (int64_t i = 0; i < weight.numel(); ++i)
+      weight.data<float>()[i] -= 5 * gradient.data<float>()[i];
+    gradient.zero();
     biases.take(parameters);
     biases.step();
   }
@@ -241,9 +241,9 @@ std::string expert_capacity_svg() {
                 "middle");
   svg += text(left + wide * 1.25, bottom + 42, "capacity factor", "middle");
   const std::pair<std::string, std::vector<int64_t>> curves[] = {
-      {"router as made", expert_loads(0)},
-      {"10 batches with a bias", expert_loads(10)},
-      {"50 batches", expert_loads(50)}};
+      {"router as made", router_loads(bias_router, 0).rows},
+      {"10 batches with a bias", router_loads(bias_router, 10).rows},
+      {"50 batches", router_loads(bias_router, 50).rows}};
   for (size_t i = 0; i < std::size(curves); ++i) {
     const auto& [name, loads] = curves[i];
     const char* const color = svg::rank_colors[i == 2 ? 3 : i];

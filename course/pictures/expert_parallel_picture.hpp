@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "yotta/comm/run_on.hpp"
+#include "yotta/nn/router_options.hpp"
 
 namespace yotta {
 
@@ -32,9 +33,16 @@ std::string expert_parallel_svg();
 
 // ---- two: loads, and what a capacity drops ----
 
-// How often each of 16 experts is chosen by 1024 tokens, two experts each. The tokens have a part
-// in common, as a model's have. After `batches` steps of a router's bias; 0: as it was made.
-std::vector<int64_t> expert_loads(int batches);
+// A router of 16 experts that learns even loads and nothing else, on batches of 1024 tokens with two
+// experts each. The tokens have a part in common, as a model's have.
+struct RouterLoads {
+  std::vector<int64_t> rows;  // of each expert
+  double log_sum_exp = 0;     // of the logits: root of its mean square
+};
+// In the batch after so many; 0: as it was made. Of `options` what evens out loads counts.
+RouterLoads router_loads(RouterOptions options, int batches);
+// By a bias, as DeepSeek-V3 does: in the picture, and in both tables of lesson 25.
+inline const RouterOptions bias_router = {.score = RouterScore::sigmoid, .bias_rate = 0.02};
 std::string expert_capacity_svg();
 
 // ---- three: a hot expert ----

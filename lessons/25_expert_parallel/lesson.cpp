@@ -161,55 +161,24 @@ void gradients(Lesson& lesson) {
 
 // ---- balance ----
 
-// The busiest expert's rows over the mean, for a router that learns nothing but balance.
-struct Balance {
-  std::vector<double> factor;  // after 0, 10, 50 batches
-  double z = 0;                // mean log-sum-exp at the end
-};
-constexpr int checkpoints[] = {0, 10, 50};
-
-Balance balanced(RouterOptions options) {
-  options.width = 8, options.experts = 16, options.top_k = 2, options.initial = normal(0.5);
-  Router router("mlp.router", options, {25});
-  const std::vector<ParameterPtr> own = parameters_of(router);
-  RouterBiases biases(options.bias_rate);
-  Balance result;
-  const Tensor common = random_rows({1, 8}, "common", DType::f32);
-  for (int batch = 0; batch <= 50; ++batch) {
-    Tensor x = random_rows({256, 8}, fmt::format("batch {}", batch), DType::f32);
-    for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] += common.data<float>()[i % 8];
-    Saved saved;
-    const Routing to = router.route(x, saved);
-    const std::vector<double> counts = expert_counts(to.expert, 16).values();
-    if (std::find(std::begin(checkpoints), std::end(checkpoints), batch) != std::end(checkpoints))
-      result.factor.push_back(load_factor(std::vector<int64_t>(counts.begin(), counts.end())));
-    const Tensor logits = saved.get("logits");
-    result.z = std::sqrt(z_loss(1, logits));
-    router.backward_input(zeros_like(to.weight, Where::current()), saved);
-    router.backward_weight(saved);
-    for (int64_t i = 0; i < own[0]->value.numel(); ++i)
-      own[0]->value.data<float>()[i] -= 5 * own[0]->grad.data<float>()[i];
-    own[0]->grad.zero();
-    biases.take(own);
-    biases.step();
-  }
-  return result;
-}
-
 void balance(Lesson& lesson) {
   lesson.section("The busiest of 16 experts: rows over the mean; and the size of the logits");
   lesson.say("{:<28}{:>9}{:>12}{:>13}{:>18}", "", "at first", "10 batches", "50 batches",
              "log-sum-exp");
-  const std::pair<const char*, RouterOptions> ways[] = {
-      {"nothing", {}},
-      {"balance loss 0.1", {.balance_loss = 0.1}},
-      {"z-loss 0.01", {.z_loss = 0.01}},
-      {"bias, rate 0.02", {.score = RouterScore::sigmoid, .bias_rate = 0.02}}};
+  const std::pair<const char*, RouterOptions> ways[] = {{"nothing", {}},
+                                                        {"balance loss 0.1", {.balance_loss = 0.1}},
+                                                        {"z-loss 0.01", {.z_loss = 0.01}},
+                                                        {"bias, rate 0.02", bias_router}};
   for (const auto& [name, options] : ways) {
-    const Balance made = balanced(options);
-    lesson.say("{:<28}{:>9.2f}{:>12.2f}{:>13.2f}{:>18.2f}", name, made.factor[0], made.factor[1],
-               made.factor[2], made.z);
-    lesson.numbers(fmt::format("balance.{}", name), made.factor);
+    std::vector<double> factors;  // the busiest expert's rows over the mean
+    RouterLoads loads;
+    for (const int batches : {0, 10, 50}) {
+      loads = router_loads(options, batches);
+      factors.push_back(load_factor(loads.rows));
+    }
+    lesson.say("{:<28}{:>9.2f}{:>12.2f}{:>13.2f}{:>18.2f}", name, factors[0], factors[1],
+               factors[2], loads.log_sum_exp);
+    lesson.numbers(fmt::format("balance.{}", name), factors);
   }
 }
 
@@ -219,7 +188,7 @@ void dropped(Lesson& lesson) {
              "3.0");
   for (const auto& [name, batches] :
        {std::pair{"router as made", 0}, {"after 10 batches with a bias", 10}, {"after 50", 50}}) {
-    const std::vector<int64_t> loads = expert_loads(batches);
+    const std::vector<int64_t> loads = router_loads(bias_router, batches).rows;
     std::string line = fmt::format("{:<30}", name);
     for (const double factor : {1.0, 1.25, 1.5, 2.0, 3.0})
       line += fmt::format("{:>7.1f}%", 100 * dropped_share(loads, factor));
