@@ -238,23 +238,31 @@ TEST_CASE("every exercise's headers are handed out without a line of an answer")
 }
 
 namespace {
-// What a lesson prints that answers a task. It is open on the page, so it stands after Your turn.
+// Words that answer a task, in a lesson or a later hint. On a lesson's page, which is open, they
+// stand after Your turn; the starter and the task's first hint do not have them.
 struct InPrint {
-  const char *lesson, *words;
+  const char *task, *words;
 };
 constexpr InPrint answers_in_print[] = {
-    {"14_zero", "\\text{stage 1: } 4N + \\frac{12N}{p}"},  // 14.1
-    {"14_zero", "pictures/zero.svg"},
-    {"26_nd_parallel", "```output 26.gradients\n"},  // 26.3
-    {"26_nd_parallel", "```output 26.experts\n"},
-    {"26_nd_parallel", "| FSDP's | cp, fsdp |"},                      // 26.4
-    {"27_mfu", "| matrices of queries and of the output | 2 x 2 C"},  // 27.1
-    {"28_planner", "```output 28.cases\n"},                           // 28.4
-    {"28_planner", "p \\le \\text{tp}\\cdot\\text{cp}"},              // 28.5
-    {"30_failures", "That is Young's interval"},                      // 30.1
-    {"30_failures", "interval = young (1 + root(x) / 3"},
-    {"30_failures", "interval / (2 mean) of the time"},  // 30.7
-    {"31_diloco", "w = w - 0.7 (g + 0.9 v)"},            // 31.3
+    {"11.3", "**One axis cuts I and K.**"},
+    {"11.3", "pictures/product_cases.svg"},
+    {"14.1", "\\text{stage 1: } 4N + \\frac{12N}{p}"},
+    {"14.1", "pictures/zero.svg"},
+    {"16.3", "Ranks of a group share rank / p"},
+    {"16.8", "it is on for the last microbatch alone"},
+    {"16.8", "`fsdp_.finish()` ends it before"},
+    {"26.3", "```output 26.gradients\n"},
+    {"26.3", "```output 26.experts\n"},
+    {"26.4", "| FSDP's | cp, fsdp |"},
+    {"27.1", "| matrices of queries and of the output | 2 x 2 C"},
+    {"27.5", "Operations of another rank are bubble"},
+    {"28.4", "```output 28.cases\n"},
+    {"28.5", "p \\le \\text{tp}\\cdot\\text{cp}"},
+    {"30.1", "That is Young's interval"},
+    {"30.1", "interval = young (1 + root(x) / 3"},
+    {"30.7", "interval / (2 mean) of the time"},
+    {"31.2", "is a multiple of `inner`"},
+    {"31.3", "w = w - 0.7 (g + 0.9 v)"},
 };
 std::string page_of_lesson(const std::string& id) {
   return fmt::format("{}/lessons/{}/README.md", YOTTA_SOURCE_DIR, id);
@@ -263,15 +271,32 @@ std::string page_of_lesson(const std::string& id) {
 std::string before_turn(const std::string& page) {
   return page.substr(0, std::min(page.find("\n**Your turn.**"), page.find("\n## Try\n")));
 }
+Exercise exercise_of(const std::string& task) {
+  for (const std::string& id : find_exercises(YOTTA_SOURCE_DIR))
+    if (id.starts_with(task.substr(0, 2))) return read_exercise(YOTTA_SOURCE_DIR, id);
+  return {};
+}
+// The first paragraph under the task's heading in hints.md.
+std::string first_hint(const std::string& hints, const std::string& task) {
+  const size_t begin = hints.find("\n## " + task + "\n");
+  REQUIRE(begin != std::string::npos);
+  const size_t text = hints.find("\n\n", begin) + 2;
+  return hints.substr(text, hints.find("\n\n", text) - text);
+}
 }  // namespace
 
-TEST_CASE("what answers a task stands on a lesson's page after Your turn") {
+TEST_CASE("what answers a task stands on a lesson's page after Your turn, or in a later hint") {
   for (const InPrint& each : answers_in_print) {
-    const std::string path = page_of_lesson(each.lesson), words = each.words;
-    INFO(path);
+    const std::string task = each.task, words = each.words;
+    const Exercise exercise = exercise_of(task);
+    CAPTURE(task);
     CAPTURE(words);
-    CHECK(contains(read_text(path), words));
-    CHECK_FALSE(contains(before_turn(read_text(path)), words));
+    const std::string page = read_text(page_of_lesson(exercise.id)),
+                      hints = read_text(exercise.folder + "/hints.md");
+    CHECK((contains(page, words) || contains(hints, words)));
+    CHECK_FALSE(contains(before_turn(page), words));
+    CHECK_FALSE(contains(first_hint(hints, task), words));
+    CHECK_FALSE(contains(starter_of(exercise), words));
   }
 }
 

@@ -7,7 +7,7 @@
 //                w0               w1               w2
 //                └────────── all_reduce: mean ─────┘             one mean in H steps
 //     outer      g = w - mean     the outer gradient: where all of them have gone, together
-//                v = 0.9 v + g    w = w - 0.7 (g + 0.9 v)        Nesterov's momentum
+//                Nesterov's step: the momentum v of the g so far, and w along it
 //
 // What is averaged: the weights. What each worker keeps for itself: the state of its inner
 // optimizer. What all hold alike: w, where they last agreed, and v. With H = 1, inner SGD, an outer
