@@ -50,13 +50,14 @@ std::vector<RecipeModel> recipe_models() {
   return all;
 }
 
-PlanRequest recipe_request(const RecipeModel& model, int chips, int64_t sequence) {
+PlanRequest recipe_request(const RecipeModel& model, int chips, int64_t sequence,
+                           const Stack* stack) {
   PlanRequest request;
   request.config = model.config;
   request.cluster = cluster_named(fmt::format("h100x{}", chips));
   request.tokens = int64_t{16} << 20;
   request.sequence = sequence;
-  return request;
+  return stack == nullptr ? request : reached_request(request, *stack);
 }
 
 std::vector<Layout> recipe_layouts(const PlanRequest& request) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "yotta/plan/measured_rows.hpp"
 #include "yotta/plan/planner.hpp"
 
 namespace yotta {
@@ -20,8 +21,10 @@ std::vector<RecipeModel> recipe_models();
 inline constexpr int recipe_chips[] = {8, 32, 128, 256, 1024, 4096, 16384};
 inline constexpr int64_t recipe_sequences[] = {8192, 131072};
 
-// 16 x 2^20 tokens per step, on H100.
-PlanRequest recipe_request(const RecipeModel& model, int chips, int64_t sequence);
+// 16 x 2^20 tokens per step, on H100 as `stack` finds them; nullptr: kernels as when timed alone,
+// links at their full rate.
+PlanRequest recipe_request(const RecipeModel& model, int chips, int64_t sequence,
+                           const Stack* stack = nullptr);
 
 // tp 1 or 8, cp and pp of powers of two, the rest data parallelism: DDP with ZeRO-1 (FSDP in a node
 // and DDP between nodes, or FSDP over all, where there is no pipeline). Pipelines are interleaved.

@@ -68,7 +68,8 @@ void add_request_options(Options& to, Arguments& a) {
   to.add("--stack", a.stack,
          fmt::format("what the software reaches of its chips: {}; or ideal: kernels as when timed "
                      "alone, links at their full rate; with --rows also own, that of each source, "
-                     "and others, fitted to all sources but a row's own",
+                     "and others, fitted to all sources but a row's own. A stack is five fitted "
+                     "numbers, and up to three known facts (docs/clusters.md)",
                      fmt::join(stack_names(), ", ")),
          not_empty());
   to.add("--without", a.without,
@@ -138,11 +139,7 @@ void reach_stack(const Arguments& a, PlanRequest& request) {
   if (a.stack == "own" || a.stack == "others")
     fail(Where::current(), "--stack {} is for --rows; a search takes ideal or one of {}", a.stack,
          fmt::join(stack_names(), ", "));
-  const Stack& stack = stack_of(a);
-  const Causes left_out = causes_of(a.without);
-  request.efficiency = reached_kernels(request.cluster.chip, stack, left_out);
-  request.cluster = reached_cluster(request.cluster, stack, left_out);
-  request.by_matrix = stack.by_matrix && !has(left_out, Cause::turns);
+  request = reached_request(request, stack_of(a), causes_of(a.without));
 }
 
 void reach(const Arguments& a, PlanRequest& request) {
@@ -202,9 +199,9 @@ std::vector<std::string> confirmed(const Plan& plan, size_t i) {
   const DescribedStep step = shortened(plan.request, plan.best[i].layout);
   if (step.pp_outermost) return {std::to_string(i + 1), "", "", "", "pp is inside in code"};
   const Cluster seen = as_seen_by(step.shape, plan.request.cluster);
-  // On the clock collectives take nothing from kernels, and FSDP's run beside them.
+  // On the clock collectives take nothing from kernels, FSDP's run beside them, and all cards work.
   DescribedStep alone = step;
-  alone.efficiency.interference = 0, alone.by_matrix = false;
+  alone.efficiency.interference = 0, alone.by_matrix = alone.one_ring = false;
   const StepEstimate searched = estimate_step(plan.request.cluster, step),
                      formula = estimate_step(seen, alone);
   const DescribedFigures run = run_described(seen, alone);

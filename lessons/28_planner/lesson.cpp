@@ -120,6 +120,14 @@ void say_layout(Lesson& lesson, const PlannedLayout& p) {
              gb(p.estimate.memory.bytes()), percent(p.estimate.mfu));
 }
 
+// The same search on chips and links as software usually finds them.
+void best_at_usual_rates(Lesson& lesson, const PlanRequest& request) {
+  const Plan plan = make_plan(reached_request(request, stack_named("usual")));
+  lesson.section("The same at the rates that software usually reaches");
+  for (size_t i = 0; i < std::min<size_t>(5, plan.best.size()); ++i)
+    say_layout(lesson, plan.best[i]);
+}
+
 void best_of(Lesson& lesson, const Plan& plan, const Sizes& sizes) {
   lesson.section(fmt::format("Llama 3 8B on {} H100, {} x 2^20 tokens in sequences of {}",
                              sizes.gpus, sizes.batch, sizes.sequence));
@@ -190,6 +198,7 @@ void search(Lesson& lesson, const Sizes& sizes) {
   const Plan plan = make_plan(searched(sizes));
   best_of(lesson, plan, sizes);
   if (plan.best.empty()) return refused_of(lesson, plan);
+  best_at_usual_rates(lesson, plan.request);
   others_of(lesson, plan);
   refused_of(lesson, plan);
   frontier_of(lesson, plan);
@@ -356,7 +365,7 @@ void four_cases(Lesson& lesson) {
     const LimitCase reached = limit_case(h100_limits(r.batch, r.sequence), r.chips);
     lesson.say("B {:.0f}M, T {}, {} chips, {:>5.0f} tokens each: {}", r.batch / 1e6, r.sequence,
                r.chips, r.batch / r.chips, name(reached));
-    lesson.say("    {}", what_helps(reached));
+    lesson.say("    {}", what_helps(h100_limits(r.batch, r.sequence), reached));
   }
   BatchLimits capped = h100_limits(16e6, 8192);
   capped.critical = 4e6;
@@ -395,12 +404,14 @@ void reaches(Lesson& lesson) {
   lesson.say("an axis's own limit: tp < F W / P = {:.0f} (H100, NVLink), {:.0f} (v5p, one axis);",
              most_tensor_parallel(53248, h100.bf16, h100.link),
              most_tensor_parallel(53248, v5p.bf16, 2 * v5p.link));
-  lesson.say("cp: {:.0f} tokens per rank and more over one card (H100), {:.0f} over a link (v5p)",
-             ring_hidden_tokens(h100.bf16, 50e9, 2, 128, 8),
-             ring_hidden_tokens(v5p.bf16, v5p.link, 2, 128, 8));
+  lesson.say(
+      "cp: {:.0f} tokens per rank and more over cards, one card each (H100), {:.0f} over a link "
+      "(v5p)",
+      ring_hidden_tokens(h100.bf16, 50e9, 2, 128, 8),
+      ring_hidden_tokens(v5p.bf16, v5p.link, 2, 128, 8));
 }
 
-// alpha log p <= (B S / C - beta) n, for the units of three models.
+// alpha log2 p <= (n / P - beta) bytes, for a block of three models.
 void latency(Lesson& lesson) {
   lesson.section(
       "Latency: ranks over which a block's all_gather hides behind 4096 tokens, 3 us, "
@@ -428,14 +439,15 @@ void limits(Lesson& lesson) {
 // ---- the recipe --------------------------------------------------------------------------------
 
 // The techniques of each model along the numbers of GPUs.
-void recipes_of(Lesson& lesson, int64_t sequence, EstimateCache& cache) {
+void recipes_of(Lesson& lesson, int64_t sequence, const Stack* stack, EstimateCache& cache) {
   std::string head = fmt::format("T {:<9}", sequence);
   for (const int chips : recipe_chips) head += fmt::format("{:>14}", chips);
   lesson.say("{}", head);
   for (const RecipeModel& model : recipe_models()) {
     std::string line = fmt::format("{:<11}", model.name);
     for (const int chips : recipe_chips) {
-      const std::optional<Recipe> found = recipe_for(recipe_request(model, chips, sequence), cache);
+      const std::optional<Recipe> found =
+          recipe_for(recipe_request(model, chips, sequence, stack), cache);
       const bool again = found && found->chosen.layout.recomputed != 0;
       line += fmt::format("{:>14}",
                           !found ? "-" : techniques_of(found->chosen.layout) + (again ? "*" : ""));
@@ -444,15 +456,18 @@ void recipes_of(Lesson& lesson, int64_t sequence, EstimateCache& cache) {
   }
 }
 
-void recipes(Lesson& lesson) {
-  lesson.section("The fewest techniques within 5% of the fastest: 16M tokens per step on H100");
+// At the rates of a stack; nullptr: ideal ones.
+void recipes(Lesson& lesson, const Stack* stack) {
+  lesson.section(fmt::format(
+      "The fewest techniques within 5% of the fastest, at {} rates: 16M tokens per step on H100",
+      stack == nullptr ? "ideal" : stack->name));
   EstimateCache cache;
-  for (const int64_t sequence : recipe_sequences) recipes_of(lesson, sequence, cache);
+  for (const int64_t sequence : recipe_sequences) recipes_of(lesson, sequence, stack, cache);
   lesson.say("* blocks are recomputed   - nothing fits");
   std::string shares;
   for (const int chips : recipe_chips) {
     const auto found =
-        recipe_for(recipe_request(recipe_models()[0], chips, recipe_sequences[0]), cache);
+        recipe_for(recipe_request(recipe_models()[0], chips, recipe_sequences[0], stack), cache);
     shares += fmt::format("{:>13.0f}%", percent(found->chosen.estimate.mfu));
   }
   lesson.say("MFU of 1.5B{}", shares);
@@ -614,7 +629,7 @@ int main(int argc, char** argv) {
         if (wanted(7)) calibration(lesson);
         if (wanted(8)) errors(lesson), causes(lesson);
         if (wanted(3)) limits(lesson);
-        if (wanted(4)) recipes(lesson);
+        if (wanted(4)) recipes(lesson, &stack_named("usual")), recipes(lesson, nullptr);
         if (wanted(5)) worked(lesson);
         if (wanted(6)) list_predictions(lesson);
         if (sizes.draw == 1) draw();

@@ -281,6 +281,9 @@ TEST_CASE("the recipe: the fewest techniques within 5% of the fastest that fits"
     if (fits && techniques_of(each) == "dp") CHECK(step.seconds > 1.05 * found->fastest);
   }
   CHECK_FALSE(recipe_for(recipe_request(models[3], 8, 8192), cache).has_value());
+  const auto usual = recipe_for(recipe_request(models[1], 128, 8192, &stack_named("usual")), cache);
+  REQUIRE(usual.has_value());
+  CHECK(usual->chosen.estimate.mfu < 0.8 * found->chosen.estimate.mfu);
   CHECK(techniques_of({.shape = {.tp = 8, .cp = 2, .dp_shard = 4}}) == "tp cp FSDP");
   CHECK(techniques_of({.shape = {.pp = 2, .dp_shard = 4, .dp_replicate = 2}}) == "pp HSDP");
 }

@@ -47,6 +47,30 @@ void check(const DescribedStep& step, const char* cluster, double share) {
 
 }  // namespace
 
+TEST_CASE("what helps names the axes that move a limit that was passed, and no others") {
+  const auto moves = [](const BatchLimits& l, LimitCase reached, const MeshShape& shape) {
+    const FedChips before = fed_chips(l, {}), after = fed_chips(l, shape);
+    const bool batch = reached != LimitCase::communication,
+               communication = reached != LimitCase::batch;
+    return (batch && after.by_batch > before.by_batch) ||
+           (communication && after.by_communication > before.by_communication);
+  };
+  for (const BatchLimits& l : {h100(8e6, 8192), v5p(8e6, 8192, 2)})
+    for (const LimitCase reached : {LimitCase::batch, LimitCase::communication, LimitCase::both}) {
+      const std::string help = what_helps(l, reached);
+      CAPTURE(help);
+      const auto named = [&](const char* words) { return help.find(words) != std::string::npos; };
+      CHECK(named("tp") == moves(l, reached, {.tp = 2}));
+      CHECK(named("cp") == moves(l, reached, {.cp = 2}));
+      CHECK(named("pp") == moves(l, reached, {.pp = 2}));
+      CHECK_FALSE(named("HSDP"));
+      CHECK(named("larger batch"));
+      BatchLimits critical = l;
+      critical.critical = l.batch;
+      CHECK(what_helps(critical, reached).find("larger batch") == std::string::npos);
+    }
+}
+
 TEST_CASE("a layout of two blocks, counted by hand") {
   // C 8, 4 heads of 2, F 16, V 10: 2 (4 x 64 + 2 x 128) + 80 weights.
   const CountedModel m{2, 8, 4, 4, 2, 16, 2, 10, true};

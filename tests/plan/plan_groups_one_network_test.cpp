@@ -1,4 +1,4 @@
-// One network: whoever says how long a collective takes says the same. 40 questions are asked of a
+// One network: whoever says how long a collective takes says the same. 50 questions are asked of a
 // run under the clock, of a run in which one rank stands for all, of the closed forms and of the
 // planner.
 #include <doctest/doctest.h>
@@ -16,24 +16,35 @@ using namespace yotta;
 
 namespace {
 
-// A group: the ranks along an axis of a mesh on a cluster.
+// A group: the ranks along an axis of a mesh on a cluster, or along two.
 struct Asked {
   const char* cluster;
   MeshShape shape;
-  Axis axis;
+  std::vector<Axis> axes;
   Algorithm large;  // of an all_reduce of 128 MiB
   int node = 1;
 };
 constexpr int64_t few = 3 << 9, some = 3 << 18, many = 3 << 25;  // bytes; 24 ranks divide all
 const Asked groups[] = {
-    {"h100x8", {.tp = 8}, Axis::tp, Algorithm::ring},
-    {"h100x32", {.dp_shard = 32}, Axis::dp_shard, Algorithm::multi_rail, 8},
-    {"a100x16", {.dp_replicate = 16}, Axis::dp_replicate, Algorithm::multi_rail, 8},
-    {"b200x64", {.tp = 4, .dp_shard = 16}, Axis::dp_shard, Algorithm::hierarchical, 2},
-    {"h100x32", {.tp = 8, .dp_replicate = 4}, Axis::dp_replicate, Algorithm::ring},
-    {"h100x24", {.tp = 3, .dp_shard = 8}, Axis::dp_shard, Algorithm::ring},  // 3 do not fill 8
-    {"h100x48", {.cp = 24, .pp = 2}, Axis::cp, Algorithm::multi_rail, 8},
-    {"llama3-24k", {.tp = 2, .dp_shard = 64}, Axis::dp_shard, Algorithm::hierarchical, 4},
+    {"h100x8", {.tp = 8}, {Axis::tp}, Algorithm::ring},
+    {"h100x32", {.dp_shard = 32}, {Axis::dp_shard}, Algorithm::multi_rail, 8},
+    {"a100x16", {.dp_replicate = 16}, {Axis::dp_replicate}, Algorithm::multi_rail, 8},
+    {"b200x64", {.tp = 4, .dp_shard = 16}, {Axis::dp_shard}, Algorithm::hierarchical, 2},
+    {"h100x32", {.tp = 8, .dp_replicate = 4}, {Axis::dp_replicate}, Algorithm::ring},
+    {"h100x24", {.tp = 3, .dp_shard = 8}, {Axis::dp_shard}, Algorithm::ring},  // 3 do not fill 8
+    {"h100x48", {.cp = 24, .pp = 2}, {Axis::cp}, Algorithm::multi_rail, 8},
+    {"llama3-24k", {.tp = 2, .dp_shard = 64}, {Axis::dp_shard}, Algorithm::hierarchical, 4},
+    // FSDP's shards stand along cp and dp_shard, copies along cp and dp_replicate.
+    {"h100x64",
+     {.tp = 2, .cp = 4, .dp_shard = 8},
+     {Axis::cp, Axis::dp_shard},
+     Algorithm::multi_rail,
+     4},
+    {"h100x64",
+     {.cp = 2, .pp = 4, .dp_replicate = 8},
+     {Axis::cp, Axis::dp_replicate},
+     Algorithm::multi_rail,
+     2},
 };
 
 struct Question {
@@ -60,7 +71,7 @@ Cluster cluster_of(const Question& question) {
   return cluster;
 }
 std::vector<int> chips_of(const Question& question) {
-  return group_of(question.group.shape, 0, {{question.group.axis}});
+  return group_of(question.group.shape, 0, question.group.axes);
 }
 
 void run_collective(const Communicator& group, const Question& question) {
@@ -101,17 +112,19 @@ double by_formula(const Question& question) {
 double by_planner(const Question& question) {
   const Cluster cluster = cluster_of(question);
   const PlanGroups of = plan_groups(cluster, question.group.shape);
-  const auto [tp, cp] = std::pair(question.group.axis == Axis::tp, question.group.axis == Axis::cp);
-  const bool sharded = question.group.axis == Axis::dp_shard;
-  const PlanGroup& group = tp ? of.tp : cp ? of.cp : sharded ? of.shards : of.data;
+  const Axis last = question.group.axes.back();
+  const PlanGroup& group = last == Axis::tp         ? of.tp
+                           : last == Axis::cp       ? of.cp
+                           : last == Axis::dp_shard ? of.shards
+                                                    : of.data;
   return collective_seconds(question.operation, group, static_cast<double>(question.bytes));
 }
 
 }  // namespace
 
-TEST_CASE("40 questions, and one answer from the clock, the formulas and the planner") {
+TEST_CASE("50 questions, and one answer from the clock, the formulas and the planner") {
   const std::vector<Question> all = questions();
-  CHECK(all.size() == 40);
+  CHECK(all.size() == 50);
   for (const Question& question : all) {
     CAPTURE(std::string(question.group.cluster));
     CAPTURE(describe(question.group.shape));
@@ -152,7 +165,7 @@ TEST_CASE("HSDP's closed form asks the same rule, inside its groups and between 
 
 TEST_CASE("FSDP's closed form, with the rule's seconds, is its messages on the clock") {
   for (const Asked& group : groups) {
-    if (group.axis != Axis::dp_shard) continue;
+    if (group.axes.back() != Axis::dp_shard) continue;
     CAPTURE(std::string(group.cluster));
     const Question gather{group, Operation::all_gather, some},
         reduce{group, Operation::reduce_scatter, 2 * some};

@@ -72,3 +72,16 @@ TEST_CASE("a group that fills nodes evenly knows how many of its ranks share one
   CHECK(node({.tp = 3, .dp_replicate = 16}) == 1);
   CHECK(node({.dp_replicate = 6}) == 6);
 }
+
+TEST_CASE("one ring: a group over nodes takes as long as one card of a node does") {
+  const Cluster cluster = cluster_named("h100x32");
+  const MeshShape shape{.tp = 8, .dp_replicate = 4}, fsdp{.dp_shard = 32};
+  CHECK(plan_groups(cluster, shape, false, true).tp == plan_groups(cluster, shape).tp);
+  const PlanGroup all = plan_groups(cluster, fsdp).shards,
+                  one = plan_groups(cluster, fsdp, false, true).shards;
+  const double bytes = 1 << 30;
+  CHECK(collective_seconds(Operation::all_gather, one, bytes) ==
+        all_gather_ring_seconds(32, bytes, alpha_beta(one)));
+  CHECK(collective_seconds(Operation::all_gather, one, bytes) >
+        5 * collective_seconds(Operation::all_gather, all, bytes));
+}

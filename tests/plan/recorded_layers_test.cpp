@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "plan/planned_steps.hpp"
+#include "yotta/plan/planner.hpp"
 
 using namespace yotta;
 
@@ -14,6 +15,32 @@ LayerQuestion question(const TransformerConfig& config, const MeshShape& shape =
   const DescribedStep step = yotta_test::step_of(config, shape, options, 2);
   return layer_question(ideal_chip(1), step, layer_sizes(step),
                         plan_groups(switched(chip_named("h100"), 64), shape));
+}
+
+// A feed-forward layer, and one product of C x C more behind it.
+class OneMoreProduct : public Composite {
+ public:
+  OneMoreProduct(LayerPtr mlp, int64_t C)
+      : Composite(mlp->name() + ".more"),
+        mlp_(std::move(mlp)),
+        more_(name() + ".product", {C, C}, {1, DType::bf16}) {}
+  Tensor forward(const Tensor& x, Saved& saved) override {
+    return run(more_, run(*mlp_, x, saved), saved);
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved) override {
+    return run_back(*mlp_, run_back(more_, dy, saved), saved);
+  }
+
+ protected:
+  std::vector<Layer*> parts() override { return {mlp_.get(), &more_}; }
+
+ private:
+  LayerPtr mlp_;
+  Linear more_;
+};
+void one_more_product(Transformer& model) {
+  for (Block* block : model.blocks())
+    block->mlp = std::make_unique<OneMoreProduct>(std::move(block->mlp), model.config().width);
 }
 
 }  // namespace
@@ -95,4 +122,27 @@ TEST_CASE("a question is answered from the records when it is asked again") {
   LayerQuestion other = asked;
   other.B *= 2;
   CHECK(records.of(other).block.saved == doctest::Approx(2 * first.block.saved).scale(0));
+}
+
+TEST_CASE("a changed layer shows in an estimate and in a plan: FLOPs, seconds and bytes") {
+  DescribedStep step = yotta_test::small_step({});
+  step.config.dtype = DType::bf16;
+  const auto computed = [&](void (*technique)(Transformer&)) {
+    step.technique = technique;
+    return estimate_step(ideal(), step).time.computed;
+  };
+  // On an ideal chip a FLOP takes a second: forward, I and W of 2 C C for each token and block.
+  const double C = 512, tokens = 32 * 256, more = 4 * 3 * 2 * C * C * tokens;
+  CHECK(computed(one_more_product) - computed(nullptr) ==
+        doctest::Approx(more).epsilon(0.02).scale(0));
+
+  PlanRequest request;
+  request.config = step.config;
+  request.cluster = cluster_named("h100x2");
+  request.tokens = 32 * 256, request.sequence = 256;
+  const PlannedLayout plain = make_plan(request).best.front();
+  request.technique = one_more_product;
+  const PlannedLayout changed = make_plan(request).best.front();
+  CHECK(changed.estimate.seconds > plain.estimate.seconds);
+  CHECK(changed.estimate.memory.weights > plain.estimate.memory.weights);
 }

@@ -16,7 +16,7 @@ TEST_CASE("names are found, and others are errors that list them") {
   CHECK(stack_of_source("TorchTitan's tables") == &stack_named("torchtitan"));
   CHECK(stack_of_source("a paper") == nullptr);
   CHECK(cause_named("links") == Cause::links);
-  CHECK(message_of([] { cause_named("cards"); }).find("known are size") != std::string::npos);
+  CHECK(message_of([] { cause_named("cord"); }).find("known are size") != std::string::npos);
 }
 
 TEST_CASE("no stack reaches more than the description says; each has its own rows") {

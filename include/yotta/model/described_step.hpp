@@ -40,9 +40,11 @@ struct DescribedStep {
   // What formulas have and no code here does: operators_again of plan/layer_figures.hpp; gradients
   // that are there before the first backward pass has made them; a loss from a copy of the logits
   // in f32; a mesh of which pp is the outermost axis; FSDP's units moved matrix by matrix, in turns
-  // with kernels (take_turns of plan/plan_buckets.hpp).
+  // with kernels (take_turns of plan/plan_buckets.hpp); one ring through one card of a node
+  // (plan/plan_groups.hpp); a technique that each recorded model is given after parallelize.
   bool operators_again = false, gradients_ahead = false, wide_loss = false, pp_outermost = false,
-       by_matrix = false;
+       by_matrix = false, one_ring = false;
+  void (*technique)(Transformer&) = nullptr;
 };
 
 struct DescribedFigures {
@@ -147,7 +149,8 @@ inline DescribedFigures run_described(const Cluster& cluster, const DescribedSte
   for (const double share : {e.matmul, e.attention, e.attention_backward})
     if (!(share > 0 && share <= 1))
       fail(where, "kernels reach a share of the peak above 0 and up to 1, not {}", share);
-  if (step.operators_again || step.gradients_ahead || step.wide_loss || step.by_matrix)
+  if (step.operators_again || step.gradients_ahead || step.wide_loss || step.by_matrix ||
+      step.one_ring || step.technique != nullptr)
     fail(where, "a step with what only formulas have: estimate_step() takes it");
   const int pp = step.shape.pp;
   ClockOptions clock;

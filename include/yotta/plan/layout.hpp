@@ -25,9 +25,11 @@ struct PlanRequest {
   bool wide_loss = false;        // from a copy of the logits in f32
   int64_t loss_tokens = 0;       // whose logits exist at once, where a layout can; 0: all
   bool by_matrix = false;        // FSDP's units: DescribedStep
+  bool one_ring = false;         // of each group over nodes: plan_groups
   bool gradients_ahead = false;  // all of them are there from the first step on
-  int64_t critical_batch = 0;    // tokens from which larger batches no longer help; 0: not known
-  double reserve = 0;            // bytes of a chip's memory that a plan leaves free
+  void (*technique)(Transformer&) = nullptr;  // of one's own, that all layers are given
+  int64_t critical_batch = 0;  // tokens from which larger batches no longer help; 0: not known
+  double reserve = 0;          // bytes of a chip's memory that a plan leaves free
 
   // Sequences of the batch that is planned with: of `tokens`, or of the critical batch if it is
   // smaller.

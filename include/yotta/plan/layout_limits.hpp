@@ -36,6 +36,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "yotta/comm/channel.hpp"
 #include "yotta/comm/mesh.hpp"
@@ -122,7 +123,7 @@ constexpr double bubble_by_hand(const HandLayout& l) {
 struct BatchLimits {
   double batch = 1;             // B
   double sequence = 1;          // T
-  double flops = 1, sends = 1;  // C, W
+  double flops = 1, sends = 1;  // P, W
   bool tp_shares_links = true;  // as in a node of GPUs; on a torus tp has an axis of its own
   double critical = no_limit;   // tokens: a larger batch than this helps training no more
 };
@@ -140,13 +141,16 @@ constexpr const char* name(LimitCase reached) {
                                    "both limits"};
   return names[static_cast<int>(reached)];
 }
-constexpr const char* what_helps(LimitCase reached) {
-  constexpr const char* help[] = {
-      "nothing is needed: FSDP, or HSDP where latency shows",
-      "cut sequences: cp, or tp in a node; pp needs sequences of its own",
-      "send less: HSDP in nodes, pp, tp with links of its own; or a larger batch",
-      "tp, and cp with pp; then a larger batch, up to the critical one"};
-  return help[static_cast<int>(reached)];
+// The axes that move a limit that was passed (fed_chips), and a batch that may still grow. HSDP is
+// none of them: with gradients in f32 and one microbatch it sends as much between nodes as FSDP.
+inline std::string what_helps(const BatchLimits& l, LimitCase reached) {
+  if (reached == LimitCase::neither) return "nothing is needed: FSDP, or HSDP where latency shows";
+  std::string help = reached == LimitCase::batch ? "cut sequences: cp or tp"
+                     : l.tp_shares_links         ? "send less: pp"
+                                                 : "send less: pp or tp";
+  if (reached == LimitCase::both)
+    help = l.tp_shares_links ? "cp or tp, with pp" : "tp, or cp with pp";
+  return help + (l.batch < l.critical ? "; or a larger batch" : "");
 }
 
 // Which limits FSDP over so many chips has passed.
@@ -208,7 +212,7 @@ inline double most_ranks_by_latency(AlphaBeta link, double bytes, double tokens,
 
 struct TrainingRun {
   double parameters = 1, tokens = 1;        // N, and tokens of the whole run
-  double chips = 1, flops = 1, memory = 1;  // of a chip: C, bytes
+  double chips = 1, flops = 1, memory = 1;  // of a chip: P, bytes
   double mfu = 1;
 };
 struct RunAnswer {

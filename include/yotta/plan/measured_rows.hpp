@@ -53,6 +53,9 @@ struct MeasuredRow {
 std::vector<MeasuredRow> measured_rows(const std::string& text, const std::string& path,
                                        Where where = Where::current());
 
+// The request on chips and links as `stack` finds them.
+PlanRequest reached_request(const PlanRequest& request, const Stack& stack,
+                            const Causes& left_out = {});
 StepEstimate estimate_row(const MeasuredRow& row, const Stack& stack, EstimateCache& cache,
                           const Causes& left_out = {});
 

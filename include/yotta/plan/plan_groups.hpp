@@ -34,7 +34,9 @@ struct PlanGroups {
 // pp_outermost: the mesh is tp, cp, ep, fsdp, dp, pp from inside out, as Megatron Core's and
 // TorchTitan's: experts and replicas stand inside the pipeline's ranks. Otherwise pp stands between
 // cp and ep (comm/mesh.hpp).
-PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape, bool pp_outermost = false);
+// one_ring: each group over nodes as if it had one ring, which leaves every node by one card.
+PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape, bool pp_outermost = false,
+                       bool one_ring = false);
 
 }  // namespace yotta
 

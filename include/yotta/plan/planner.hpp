@@ -30,7 +30,7 @@ struct Plan {
   PlanRequest request;
   int64_t layouts = 0;                  // looked at
   int64_t estimated = 0;                // of them, in full: of the others the bound said enough
-  int64_t fitting = 0;                  // of them, those that fit in a chip's memory
+  int64_t fitting = 0;                  // of the layouts, those that fit in a chip's memory
   std::vector<PlannedLayout> best;      // the fastest first
   std::vector<PlannedLayout> frontier;  // the smallest first, each faster than all before
   std::vector<PlannedLayout> losers;    // the best of each other mesh that fits, the fastest first
@@ -169,9 +169,8 @@ inline std::string why_slower(const StepEstimate& loser, const StepEstimate& bes
       parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return grew(a) < grew(b); });
   const auto shown = [](double part, double of) { return part < 1e-4 * of ? 0 : part; };
   return fmt::format(
-      "{:.0f}% slower: {:.3g} s per step, the best {:.3g} s; most of it {}, {:.2g} s against "
-      "{:.2g} "
-      "s",
+      "{:.0f}% slower: {:.3g} s per step, the best {:.3g} s; most of it {}, {:.3g} s against "
+      "{:.3g} s",
       100 * (loser.seconds / best.seconds - 1), loser.seconds, best.seconds, most.first,
       shown(most.second.first, loser.seconds), shown(most.second.second, best.seconds));
 }

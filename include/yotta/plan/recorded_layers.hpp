@@ -45,6 +45,7 @@ struct LayerQuestion {
   int64_t loss_tokens = 0;                // whose logits exist at once; 0: all
   PlanGroup groups[4] = {};               // tp, cp, ep, routed
   TransformerConfig config = {};          // with one block
+  void (*technique)(Transformer&) = nullptr;
   Chip chip = {};
 
   bool operator==(const LayerQuestion&) const = default;

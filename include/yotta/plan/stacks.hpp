@@ -14,7 +14,8 @@
 //                            collective; kernels hide nothing of the shorter part
 //     stack    matmul        of the chip's share in products
 //              attention     the same in flash attention
-//              passes        over the numbers of what multiplies nothing: 1 if all is fused well
+//              passes        over the numbers of what multiplies nothing: 1 compiled, 2.75 eager
+//                            (machine/kernel_rates.hpp)
 //              interference  of a collective's time beside kernels, what they lose
 //              network       share of the rate of links out of a node
 //
@@ -99,19 +100,20 @@ enum class Cause : uint8_t {
   size,          // products and attention are as fast in small pieces as in large ones
   kernels,       // every product reaches the peak
   memory,        // the memory reaches its rate
-  passes,        // all that multiplies nothing is fused well
+  passes,        // all that multiplies nothing is compiled
   interference,  // collectives take nothing from kernels beside them
   links,         // links reach their rate
   latency,       // a message has the wire's latency alone
+  cards,         // a collective over nodes keeps one card of a node busy, in one ring
   scores,        // attention before flash holds no scores
   again,         // parts of blocks that run again cost nothing
   units,         // FSDP gathers units again, also where they were kept
   turns,         // FSDP of 2021 moves units while kernels run
   ahead          // gradients are made in backward, not before
 };
-inline constexpr std::array<const char*, 12> cause_names = {
-    "size",    "kernels", "memory", "passes", "interference", "links",
-    "latency", "scores",  "again",  "units",  "turns",        "ahead"};
+inline constexpr std::array<const char*, 13> cause_names = {
+    "size",  "kernels", "memory", "passes", "interference", "links", "latency",
+    "cards", "scores",  "again",  "units",  "turns",        "ahead"};
 constexpr const char* name(Cause cause) { return cause_names[static_cast<size_t>(cause)]; }
 using Causes = std::vector<Cause>;
 bool has(const Causes& causes, Cause cause);

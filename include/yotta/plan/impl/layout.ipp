@@ -80,6 +80,7 @@ YOTTA_INLINE DescribedStep described(const PlanRequest& request, const Layout& l
   o.ends_count = layout.ends_count, o.fsdp.reshard_after_forward = !layout.keeps_units;
   step.operators_again = layout.again == Again::operators;
   step.wide_loss = request.wide_loss, step.by_matrix = request.by_matrix;
+  step.one_ring = request.one_ring, step.technique = request.technique;
   step.pp_outermost = layout.pp_outermost;
   step.gradients_ahead = request.gradients_ahead;
   return step;

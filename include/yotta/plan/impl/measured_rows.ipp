@@ -180,17 +180,25 @@ YOTTA_INLINE std::vector<MeasuredRow> measured_rows(const std::string& text,
   return rows;
 }
 
+YOTTA_INLINE PlanRequest reached_request(const PlanRequest& request, const Stack& stack,
+                                         const Causes& left_out) {
+  PlanRequest made = request;
+  made.cluster = reached_cluster(request.cluster, stack, left_out);
+  made.efficiency = reached_kernels(request.cluster.chip, stack, left_out);
+  made.wide_loss = stack.wide_loss;
+  made.by_matrix = stack.by_matrix && !has(left_out, Cause::turns);
+  made.one_ring = has(left_out, Cause::cards);
+  return made;
+}
+
 YOTTA_INLINE StepEstimate estimate_row(const MeasuredRow& row, const Stack& any,
                                        EstimateCache& cache, const Causes& left_out) {
-  PlanRequest request = row.request;
   Stack stack = any;
   if (row.stack != nullptr)  // what is known of its software is known with any numbers
     stack.wide_loss = row.stack->wide_loss, stack.h100_memory = row.stack->h100_memory,
     stack.by_matrix = row.stack->by_matrix;
+  PlanRequest request = reached_request(row.request, stack, left_out);
   Layout layout = row.layout;
-  request.efficiency = reached_kernels(request.cluster.chip, stack, left_out);
-  request.wide_loss = stack.wide_loss;
-  request.by_matrix = stack.by_matrix && !has(left_out, Cause::turns);
   if (has(left_out, Cause::scores)) {
     request.config.attention = AttentionKind::blockwise;
     request.config.dropout = request.config.attention_dropout = 0;
@@ -199,8 +207,7 @@ YOTTA_INLINE StepEstimate estimate_row(const MeasuredRow& row, const Stack& any,
   if (has(left_out, Cause::again)) layout.again = Again::blocks;
   if (has(left_out, Cause::units)) layout.keeps_units = false;
   if (has(left_out, Cause::ahead)) request.gradients_ahead = false;
-  return estimate_step(reached_cluster(request.cluster, stack, left_out),
-                       described(request, layout), cache);
+  return estimate_step(request.cluster, described(request, layout), cache);
 }
 
 namespace detail {

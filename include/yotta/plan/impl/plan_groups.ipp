@@ -24,13 +24,15 @@ constexpr int apart(const MeshShape& shape, Axis axis, bool pp_outermost) {
 }  // namespace detail
 
 YOTTA_INLINE PlanGroups plan_groups(const Cluster& cluster, const MeshShape& shape,
-                                    bool pp_outermost) {
+                                    bool pp_outermost, bool one_ring) {
   using enum Axis;
   const auto along = [&](std::initializer_list<Axis> axes) {
     std::vector<ChipAxis> chips;
     for (const Axis axis : axes)
       chips.push_back({detail::apart(shape, axis, pp_outermost), shape[axis]});
-    return group_network(cluster, chips, shape.ranks());
+    PlanGroup group = group_network(cluster, chips, shape.ranks());
+    if (one_ring) group.inner.clear();
+    return group;
   };
   const bool sharded = shape.dp_shard > 1;
   PlanGroups groups{along({tp}),           along({cp}), along({pp}), along({ep}),

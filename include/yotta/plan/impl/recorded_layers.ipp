@@ -17,7 +17,7 @@ YOTTA_INLINE LayerQuestion layer_question(const Chip& chip, const DescribedStep&
   q.sequence_parallel = step.options.shares_tokens();
   q.keep_gathered = step.options.keep_gathered, q.pieces = step.options.pieces;
   q.context = step.options.context, q.wide_loss = step.wide_loss;
-  q.loss_tokens = step.options.loss_tokens;
+  q.loss_tokens = step.options.loss_tokens, q.technique = step.technique;
   q.chip = chip, q.efficiency = step.efficiency;
   const PlanGroup none;
   const PlanGroup& routed = step.config.mixture.experts > 0 ? groups.routed : none;
@@ -93,6 +93,7 @@ class LayerRecorder {
       models_.push_back(as_shapes([&] {
         auto model = std::make_unique<Transformer>(q_.config, first, last);
         parallelize(*model, *mesh_, options, routed_);
+        if (q_.technique != nullptr) q_.technique(*model);
         return model;
       }));
       materialise(parameters(models_.back()->stack()));

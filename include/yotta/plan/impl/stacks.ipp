@@ -69,7 +69,7 @@ YOTTA_INLINE Efficiency reached_kernels(const Chip& chip, const Stack& stack,
   }
   if (!has(left_out, Cause::memory)) e.memory = memory_share;
   if (!has(left_out, Cause::size)) e.overlap = 0;
-  if (!has(left_out, Cause::passes)) e.passes = stack.passes;
+  e.passes = has(left_out, Cause::passes) ? compiled_passes : stack.passes;
   if (!has(left_out, Cause::interference)) e.interference = stack.interference;
   return e;
 }

@@ -36,7 +36,7 @@ YOTTA_INLINE StepStages::StepStages(const Cluster& cluster, const DescribedStep&
                                     LayerRecords& records, Where where)
     : step_(step),
       z_(layer_sizes(step)),
-      groups_(plan_groups(cluster, step.shape, step.pp_outermost)),
+      groups_(plan_groups(cluster, step.shape, step.pp_outermost, step.one_ring)),
       kernels_{cluster.chip, step_.efficiency},
       plan_(step.options.pipeline()),
       microbatches_(std::min(step.options.microbatches,
