@@ -32,7 +32,9 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Scratch for packed blocks, taken from the process's cache of free blocks and given back. From an
 // eighth of a large page on it takes whole ones: on pages of 4 KiB large products are 3% slower,
-// and attention over a window, which goes through its copies of keys and values once, 8%.
+// and attention over a window, which goes through its copies of keys and values once, 8% where
+// memory is slow. A buffer wastes less than 2 MiB by it: attention over 4096 tokens, forward and
+// backward on one thread, takes 34 MiB in all instead of 31.
 template <class Real>
 class PackBuffer {
  public:
