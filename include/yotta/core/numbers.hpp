@@ -1,9 +1,9 @@
 // Numbers: how many bits a number gets, what it loses by that, and how large the numbers of
 // training are.
 //
-// A float is a ruler whose marks lie 2^-M of the number apart: E exponent bits say how far the
-// ruler reaches, M mantissa bits how fine it is. Everything between two marks is rounded to one of
-// them.
+// A float is a ruler whose marks lie at most 2^-M of the number apart: E exponent bits say how far
+// the ruler reaches, M mantissa bits how fine it is. Everything between two marks is rounded to one
+// of them.
 //
 //          sign  exponent  mantissa      1 ──┬──┬──┬──┬──┬──┬──┬── 2 ─────┬─────┬─────┬───── 4
 //     fp32   0   10000000  10010010000111111011011         from 1 to 2: 2^M marks,

@@ -8,10 +8,10 @@
 //     backward   dx <── * <── * <── dy          which reads values of the forward
 //
 // Then the joint graph is cut in two. What backward reads of the forward is kept in memory, or
-// computed again from what is kept. To keep a value costs its bytes twice (written, read); to
-// compute it again inside a fused kernel costs no bytes if its operands are there anyway. So the
-// choice is a minimum cut: the cheapest set of values, by bytes, from which everything that
-// backward reads follows without a matmul or a collective.
+// computed again from what is kept. To keep a value costs its bytes twice (written, read), or once
+// if it is in memory anyway (an input, a matmul's result). To compute it again inside a fused kernel
+// costs no bytes if its operands are there anyway. So the choice is a minimum cut: the cheapest set
+// of values, by bytes, from which all that backward reads follows without a matmul or a collective.
 //
 // Example: y = gelu(x + b). Backward reads six values of the chain; the cut keeps x and b alone,
 // since x + b, its square and exp are cheap to compute again.

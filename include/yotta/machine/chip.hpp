@@ -46,8 +46,8 @@ inline constexpr std::array<Chip, 8> known_chips = {{
      "NVIDIA A100 datasheet, SXM 80 GB: 2,039 GB/s, rounded here; NVLink 600 GB/s both ways; DGX "
      "A100 datasheet: eight 200 Gb/s ConnectX-6 for eight GPUs"},
     {"h100", 34e12, 67e12, 989.4e12, 1979e12, 1979e12, 80e9, 3.35e12, 450e9, 1, 8, 50e9, 0.9e-6,
-     "NVIDIA H100 datasheet, SXM, sparse figures halved; NVLink 900 GB/s both ways; DGX H100 "
-     "datasheet: 400 Gb/s a GPU, ConnectX-7"},
+     "NVIDIA H100 architecture whitepaper (bf16) and datasheet, SXM, sparse figures halved; NVLink "
+     "900 GB/s both ways; DGX H100 datasheet: 400 Gb/s a GPU, ConnectX-7"},
     {"h100-pcie", 26e12, 51e12, 756e12, 1513e12, 1513e12, 80e9, 2.0e12, 300e9, 1, 2, 50e9, 0.9e-6,
      "NVIDIA H100 datasheet, PCIe, sparse figures halved; NVLink bridge of two 600 GB/s both ways; "
      "a network card as the SXM's is assumed"},
