@@ -269,6 +269,15 @@ TEST_CASE("reductions: what holds for stores holds for them, and they never race
   check_says(added(Adds::and_writes), {line_at("writes there"), "y, element 5 of 256"});
 }
 
+TEST_CASE("reductions: those of blocks that are there at once are no race, and all count") {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    emulator_options().seed = seed;
+    emulator_options().blocks_at_once = true;
+    CHECK(added(Adds::rightly) == "no error");
+  }
+  emulator_options() = {};
+}
+
 TEST_CASE("reductions: the end of one does not hide another into the same place") {
   CHECK(twice(true, 3, 9, 4) == "no error");
   check_says(twice(false, 3, 9, 4),
