@@ -62,14 +62,15 @@ Complaints false_gpu_tests(const fs::path& root) {
   bool inside = false;
   std::set<std::string> listed;
   each_line(root / "tests/device/gpu.cmake", [&](int, const std::string& line) {
-    inside = inside || line.starts_with("set(nvcc_tests ");
+    inside =
+        inside || line.starts_with("set(nvcc_tests ") || line.starts_with("set(nvcc_nn_tests ");
     static const std::regex word("[a-z0-9_/]+");
     for (std::sregex_iterator at(line.begin(), line.end(), word), end; inside && at != end; ++at)
       listed.insert(at->str());
     if (line.ends_with(")")) inside = false;
   });
-  for (const fs::path& test : files(root, "tests/device", {".cpp"})) {
-    std::string name = test.lexically_relative("tests/device");
+  for (const fs::path& test : files(root, "tests", {".cpp"})) {
+    std::string name = test.lexically_relative("tests");
     if (!name.ends_with("_test.cpp")) continue;
     name.resize(name.size() - std::string("_test.cpp").size());
     each_line(root / test, [&](int line, const std::string& text) {
@@ -77,6 +78,27 @@ Complaints false_gpu_tests(const fs::path& root) {
           listed.count(name) == 0)
         complaints.push_back(fmt::format("{}:{}: {} is not in nvcc_tests of tests/device/gpu.cmake",
                                          test.string(), line, name));
+    });
+  }
+  return complaints;
+}
+
+// Kernels of the matmul ladders that do not tell nvcc how large their blocks are, and that C is no
+// part of A or B.
+Complaints unbounded_rungs(const fs::path& root) {
+  Complaints complaints;
+  const std::regex ladder("(matmul_|roofline_matmul|tensor_cores).*");
+  for (const fs::path& header : files(root, "include/yotta/device", {".hpp"})) {
+    if (!is_book(header) || !std::regex_match(header.stem().string(), ladder)) continue;
+    std::string kernel;  // from __global__ on, to its body
+    each_line(root / header, [&](int line, const std::string& text) {
+      if (text.starts_with("__global__")) kernel = " ";
+      if (!kernel.empty()) kernel += text;
+      if (kernel.find('{') == std::string::npos) return;
+      static const std::regex bare("(float|bfloat16)\\* (?!__restrict__)");
+      if (kernel.find("__launch_bounds__") == std::string::npos || std::regex_search(kernel, bare))
+        complaints.push_back(fmt::format("{}:{}:{}", header.string(), line, kernel));
+      kernel.clear();
     });
   }
   return complaints;
@@ -632,14 +654,28 @@ TEST_CASE("a test includes its own header first, so that each header is compiled
 TEST_CASE("a test that says that it runs on a GPU is among those that do") {
   check_none(false_gpu_tests(project));
   Sketch house;
-  house.write("tests/device/gpu.cmake", "set(nvcc_tests a\n    room/b)\nset(others c)\n");
+  house.write("tests/device/gpu.cmake",
+              "set(nvcc_tests device/a\n    nn/room/b)\nset(others device/c)\n");
   const std::string says = "// nvcc compiles this file too: on a GPU it tests the same kernels.\n";
   house.write("tests/device/a_test.cpp", says);
-  house.write("tests/device/room/b_test.cpp", says);
+  house.write("tests/nn/room/b_test.cpp", says);
   house.write("tests/device/c_test.cpp");
   CHECK(false_gpu_tests(house.root()).empty());
   house.write("tests/device/c_test.cpp", says);
-  CHECK(complains(false_gpu_tests(house.root()), "c_test.cpp:1: c is not in nvcc_tests"));
+  CHECK(complains(false_gpu_tests(house.root()), "c_test.cpp:1: device/c is not in nvcc_tests"));
+}
+
+TEST_CASE("every rung of the matmul ladders has launch bounds, and pointers that share nothing") {
+  check_none(unbounded_rungs(project));
+  Sketch house;
+  const std::string bounds = "__global__ void __launch_bounds__(32)\n    ";
+  const auto rungs = [&](const std::string& kernel) {
+    house.write("include/yotta/device/matmul_new.hpp", kernel);
+    return unbounded_rungs(house.root());
+  };
+  CHECK(rungs(bounds + "x(const float* __restrict__ a, int m) {\n").empty());
+  CHECK(complains(rungs(bounds + "x(const float* a, int m) {\n"), "matmul_new.hpp:2"));
+  CHECK(complains(rungs("__global__ void x(float* __restrict__ a) {\n"), "matmul_new.hpp:1"));
 }
 
 TEST_CASE("a topic has one number and one name everywhere") {

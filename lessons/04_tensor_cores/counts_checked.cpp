@@ -16,7 +16,7 @@ RungCounts as_expected(const TensorCoreCost& rung) {
   counts.idea = rung.idea;
   counts.expected_sectors = rung.sectors;
   counts.expected_wavefronts = rung.wavefronts;
-  counts.on_h100 = rung.attainable(4096);
+  counts.on_h100 = rung.attainable(4096, mma_sync_on_h100);
   counts.on_a100 = rung.attainable(2048);
   return counts;
 }

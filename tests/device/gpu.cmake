@@ -6,6 +6,7 @@
 #                      registers, spills and occupancy of its kernels, against registers.tsv
 #     nvcc_gpu_tests   the tests whose kernels also run on a GPU, joined into one program of cases:
 #                      gpu_tests
+#     nvcc_gpu_code    for which GPUs it has code
 #     gpu_tests        that program on a GPU; gpu_memcheck and its like: under compute-sanitizer's
 #                      tools
 #
@@ -26,23 +27,43 @@ set(nvcc_headers device/atomics device/block_cluster device/cooperative_groups d
     device/streams device/tensor_cores_cuda_pipeline device/tensor_cores_rungs device/tensor_cores_hopper_rungs device/tensor_map device/vector_types device/warp_groups device/wgmma device/cuda/body_kernels device/cuda/cuda_accelerator
     device/cuda/strided_matmul device/cuda/wgmma_instructions device/emulator/cuda_builtins nn/cpu/body nn/cuda/block_mask_on_device nn/cuda/cuda_kernels parallel/cuda/parallel_kernels)
 list(TRANSFORM nvcc_headers REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/include/yotta/\\1.hpp")
-set(nvcc_tests atomics block_cluster cooperative_groups counted cp_async cp_async_bulk cp_async_bulk_tensor cuda/wgmma_instructions cuda_pipeline device_memory emulator/cuda_builtins flash_attention_backward
-    flash_attention_decoding flash_attention_mma flash_attention_tile flash_attention_unfused flash_attention_warp flex_attention_kernel fp8 graphs half
-    kernel ldmatrix matmul_kernels matmul_pipelined matmul_register_tiles matmul_rungs mbarrier mma mma_fragments roofline_matmul streams
-    tensor_cores tensor_cores_cluster tensor_cores_cuda_pipeline tensor_cores_hopper tensor_cores_hopper_rungs tensor_cores_persistent tensor_cores_pipeline
-    tensor_cores_rungs tensor_cores_tile tensor_cores_tma tensor_cores_wgmma vector_types warp_groups wgmma wgmma_types)
-list(TRANSFORM nvcc_tests REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/device/\\1_test.cpp")
+set(nvcc_tests device/atomics device/block_cluster device/cooperative_groups device/counted device/cp_async device/cp_async_bulk
+    device/cp_async_bulk_tensor device/cuda/body_kernels device/cuda/strided_matmul device/cuda/wgmma_instructions device/cuda_pipeline
+    device/device_memory device/emulator/cuda_builtins device/flash_attention_backward device/flash_attention_decoding device/flash_attention_mma
+    device/flash_attention_tile device/flash_attention_unfused device/flash_attention_warp device/flex_attention_kernel device/fp8 device/graphs
+    device/half device/kernel device/ldmatrix device/matmul_kernels device/matmul_pipelined device/matmul_register_tiles device/matmul_rungs
+    device/mbarrier device/mma device/mma_fragments device/roofline_matmul device/streams device/tensor_cores device/tensor_cores_cluster
+    device/tensor_cores_cuda_pipeline device/tensor_cores_hopper device/tensor_cores_hopper_rungs device/tensor_cores_persistent
+    device/tensor_cores_pipeline device/tensor_cores_rungs device/tensor_cores_tile device/tensor_cores_tma device/tensor_cores_wgmma
+    device/vector_types device/warp_groups device/wgmma device/wgmma_types)
+# One unit: all kernels of nn/ are compiled for it.
+set(nvcc_nn_tests nn/cuda/attention_f32 nn/cuda/attention_tiles nn/cuda/cuda_kernels)
+list(TRANSFORM nvcc_nn_tests APPEND _test.cpp OUTPUT_VARIABLE includes)
+list(TRANSFORM includes REPLACE "(.+)" "#include \"\\1\"")
+list(JOIN includes "\n" includes)
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/gpu/nn_tests.cu CONTENT "${includes}\n")
 file(GLOB nvcc_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cu
      ${PROJECT_SOURCE_DIR}/tests/device/unchanged/programs/*.cu
      ${PROJECT_SOURCE_DIR}/bench/*.cu ${PROJECT_SOURCE_DIR}/lessons/*/*.cu)
 yotta_add_test(bench_gpu_session ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_test ${PROJECT_SOURCE_DIR}/bench/gpu_session
                ${PROJECT_BINARY_DIR}/lessons/lesson_02_roofline)
-# The same with real programs, of the emulator, in an empty root folder.
-yotta_add_test(bench_gpu_session_alone ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_alone_test
-               ${PROJECT_SOURCE_DIR}/bench/gpu_session ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/course/ncu_sample.csv)
-yotta_long(TESTS bench_gpu_session_alone)
+# The same with real programs, of the emulator, in an empty root folder. emulated_gpu_tests: the
+# cases of gpu_tests.
+if(TARGET test_device AND TARGET test_nn AND TARGET emulated_bench_gpu_matmul)
+  list(JOIN nvcc_tests "|" device_objects)
+  list(JOIN nvcc_nn_tests "|" nn_objects)
+  yotta_program(emulated_gpu_tests "$<FILTER:$<TARGET_OBJECTS:test_device>,INCLUDE,/(${device_objects})_test[.]cpp>"
+                "$<FILTER:$<TARGET_OBJECTS:test_nn>,INCLUDE,/(${nn_objects})_test[.]cpp>")
+  target_link_libraries(emulated_gpu_tests PRIVATE test_main)
+  set_target_properties(emulated_gpu_tests PROPERTIES LINKER_LANGUAGE CXX)
+  yotta_add_test(bench_gpu_session_alone ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_session_alone_test
+                 ${PROJECT_SOURCE_DIR}/bench/gpu_session ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/course/ncu_sample.csv)
+  yotta_long(TESTS bench_gpu_session_alone
+             PROGRAMS emulated_gpu_tests emulated_bench_gpu_matmul emulated_bench_gpu_attention emulated_bench_gpu_launch)
+endif()
+yotta_add_test(gpu_registers ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_registers_test ${PROJECT_SOURCE_DIR}/bench/gpu_registers)
 if(NOT NVCC)
-  foreach(name nvcc_headers nvcc_gpu_tests ${nvcc_files})
+  foreach(name nvcc_headers nvcc_gpu_tests nvcc_gpu_code ${nvcc_files})
     yotta_not_run(${name} ${no_nvcc})
   endforeach()
 else()
@@ -64,7 +85,7 @@ else()
 
   # Registers, spills and occupancy are not worse than in the table.
   foreach(file device/matmul device/tensor_cores device/tensor_cores_hopper device/flash_attention device/flex_attention_kernel nn/attention_f32
-               ../course/training/cuda ../lessons/02_roofline/gpu ../bench/gpu_matmul)
+               ../course/training/cuda ../lessons/02_roofline/gpu ../bench/gpu_matmul ../bench/gpu_counters ../bench/gpu_launch)
     get_filename_component(stem ${file} NAME)
     foreach(arch sm_80 sm_90a)
       if(stem STREQUAL tensor_cores_hopper AND arch STREQUAL sm_80)
@@ -82,7 +103,8 @@ else()
   # else. nvcc takes some eight seconds for each test.
   set(gpu_tests ${CMAKE_CURRENT_BINARY_DIR}/gpu/gpu_tests)
   set(objects)
-  foreach(test ${nvcc_tests} ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp)
+  list(TRANSFORM nvcc_tests REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1_test.cpp")
+  foreach(test ${nvcc_tests} ${CMAKE_CURRENT_BINARY_DIR}/gpu/nn_tests.cu ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp)
     file(RELATIVE_PATH object ${CMAKE_CURRENT_SOURCE_DIR} ${test})
     string(MAKE_C_IDENTIFIER ${object} name)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/gpu/${name}.o)
@@ -97,6 +119,14 @@ else()
   add_dependencies(long_programs gpu_tests)
   yotta_add_test(nvcc_gpu_tests ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target gpu_tests)
   set_tests_properties(nvcc_gpu_tests PROPERTIES RUN_SERIAL ON TIMEOUT 900 FIXTURES_SETUP gpu_tests)
+  find_program(CUOBJDUMP cuobjdump HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(CUOBJDUMP)
+    yotta_add_test(nvcc_gpu_code ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_code_test ${CUOBJDUMP} ${gpu_tests})
+    set_tests_properties(nvcc_gpu_code PROPERTIES FIXTURES_REQUIRED gpu_tests)
+  else()
+    yotta_not_run(nvcc_gpu_code "cuobjdump is not installed (it comes with the CUDA Toolkit)")
+  endif()
+  yotta_long(TESTS nvcc_gpu_code)
   foreach(tool tests memcheck racecheck initcheck synccheck)
     yotta_add_test(gpu_${tool} ${CMAKE_CURRENT_SOURCE_DIR}/device/on_gpu ${tool} ${gpu_tests})
     set_tests_properties(gpu_${tool} PROPERTIES RUN_SERIAL ON TIMEOUT 900 FIXTURES_REQUIRED gpu_tests)

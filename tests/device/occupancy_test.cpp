@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "support/message_of.hpp"
+#include "yotta/device/flash_attention_rungs.hpp"
+#include "yotta/device/tensor_cores_hopper_rungs.hpp"
+#include "yotta/device/tensor_cores_rungs.hpp"
 #include "yotta/machine/latency_hiding.hpp"
 
 using namespace yotta;
@@ -63,4 +69,56 @@ TEST_CASE("warps that fit against warps that Little's law asks for") {
     CHECK(bandwidth_reached(sm, half.warps(), 4) < 0.7 * full);
     CHECK(bandwidth_reached(sm, half.warps(), 16) == full);
   }
+}
+
+namespace {
+
+struct SharedOf {
+  std::string kernels;  // what their names have in common
+  size_t bytes;
+};
+template <int d>
+void add_attention(std::vector<SharedOf>& all) {
+  const auto tile = [&](const char* form, size_t bytes) {
+    all.push_back({fmt::format(fmt::runtime(form), d), bytes});
+  };
+  tile("FlashWarps<{}, 128, 64, 32>", FlashWarps<d, 128, 64, 32>::shared_bytes);
+  tile("FlashWarps<{}, 16, 64, 16>", FlashWarps<d, 16, 64, 16>::shared_bytes);
+  tile("FlashSquare<{}, 64>", FlashSquare<d, 64>::shared_bytes);
+  tile("FlashTile<{}, 32, 32, 128>", sizeof(float) * FlashTile<d, 32, 32, 128>::numbers);
+}
+
+}  // namespace
+
+// registers.tsv: what bench/gpu_registers compares with, which knows no launcher.
+TEST_CASE("the table of registers has the shared memory that launchers ask for") {
+  using Small = Tiles<128, 128, 32, 64, 32>;
+  using Large = Tiles<128, 256, 32, 64, 64>;
+  std::vector<SharedOf> all = {
+      {"pipeline<Tiles<128, 128, 32, 64, 32>, 3>", pipeline_bytes<Small, 3>()},
+      {"pipeline<Tiles<128, 256, 32, 64, 64>, 4>", pipeline_bytes<Large, 4>()},
+      {"matmul_wgmma<256>", wgmma_bytes<256>()},
+      {"matmul_tma<256, 4>", TileRing<64, 256, 4>::bytes},
+      {"matmul_producer<256, 4, 2>", HopperRing<256, 4, 2>::bytes},
+      {"matmul_multicast<256, 4, 2>", HopperRing<256, 4, 2>::bytes},
+      {"matmul_persistent<256, 4, 2>", persistent_bytes<HopperRing<256, 4, 2>>()}};
+  add_attention<32>(all);
+  add_attention<64>(all);
+  add_attention<128>(all);
+  std::ifstream table(YOTTA_SOURCE_DIR "/tests/device/registers.tsv");
+  std::string line, arch, file, kernel, threads, registers, spilled;
+  std::vector<bool> seen(all.size());
+  while (std::getline(table, line)) {
+    std::istringstream fields(line);
+    for (std::string* each : {&arch, &file, &kernel, &threads, &registers, &spilled})
+      std::getline(fields, *each, '\t');
+    size_t shared = 0;
+    fields >> shared;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (contains(kernel, all[i].kernels)) {
+        seen[i] = true;
+        CHECK_MESSAGE(shared == all[i].bytes, line);
+      }
+  }
+  for (size_t i = 0; i < all.size(); ++i) CHECK_MESSAGE(seen[i], all[i].kernels);
 }

@@ -59,4 +59,6 @@ TEST_CASE("the roof of a rung, on an H100 and on an A100") {
   CHECK(rungs[0].attainable() == doctest::Approx(1 / 40.0));
   CHECK(rungs[5].attainable() == doctest::Approx(1 / 1.375));
   CHECK(rungs[5].attainable(2048) == 1);  // an A100 multiplies at half the rate a clock
+  CHECK(rungs[0].attainable(4096, mma_sync_on_h100) == doctest::Approx(1 / 40.0));
+  CHECK(rungs[5].attainable(4096, mma_sync_on_h100) == doctest::Approx(0.63));
 }

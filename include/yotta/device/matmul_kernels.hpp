@@ -27,8 +27,8 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
 // Computes c(row, col), if C has it.
-__device__ inline void multiply_one(const float* a, const float* b, float* c, int m, int n, int k,
-                                    int row, int col) {
+__device__ inline void multiply_one(const float* __restrict__ a, const float* __restrict__ b,
+                                    float* __restrict__ c, int m, int n, int k, int row, int col) {
   if (row >= m || col >= n) return;
   float sum = 0;
   for (int l = 0; l < k; ++l) sum += a[row * k + l] * b[l * n + col];
@@ -37,14 +37,18 @@ __device__ inline void multiply_one(const float* a, const float* b, float* c, in
 
 // Rung 0: as one would count by hand, x for rows. Lanes of a warp walk down a column.
 template <int T>
-__global__ void matmul_uncoalesced(const float* a, const float* b, float* c, int m, int n, int k) {
+__global__ void __launch_bounds__(T* T)
+    matmul_uncoalesced(const float* __restrict__ a, const float* __restrict__ b,
+                       float* __restrict__ c, int m, int n, int k) {
   const int row = blockIdx.x * T + threadIdx.x, col = blockIdx.y * T + threadIdx.y;
   multiply_one(a, b, c, m, n, k, row, col);
 }
 
 // Rung 1: x for columns. Lanes of a warp are neighbours in a row of B and of C.
 template <int T>
-__global__ void matmul_coalesced(const float* a, const float* b, float* c, int m, int n, int k) {
+__global__ void __launch_bounds__(T* T)
+    matmul_coalesced(const float* __restrict__ a, const float* __restrict__ b,
+                     float* __restrict__ c, int m, int n, int k) {
   const int row = blockIdx.y * T + threadIdx.y, col = blockIdx.x * T + threadIdx.x;
   multiply_one(a, b, c, m, n, k, row, col);
 }

@@ -39,8 +39,9 @@ __device__ void load_tile(float (&tile)[ROWS][COLS], const float* x, int rows, i
 
 // Rung 3: a column of TM numbers per thread. Neighbouring threads own neighbouring columns.
 template <int BM, int BN, int BK, int TM>
-__global__ void matmul_register_column(const float* a, const float* b, float* c, int m, int n,
-                                       int k) {
+__global__ void __launch_bounds__(BM* BN / TM)
+    matmul_register_column(const float* __restrict__ a, const float* __restrict__ b,
+                           float* __restrict__ c, int m, int n, int k) {
   constexpr int threads = BM * BN / TM;
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;
@@ -62,8 +63,9 @@ __global__ void matmul_register_column(const float* a, const float* b, float* c,
 
 // Rung 4: a tile of (TM, TN) numbers per thread.
 template <int BM, int BN, int BK, int TM, int TN>
-__global__ void matmul_register_tile(const float* a, const float* b, float* c, int m, int n,
-                                     int k) {
+__global__ void __launch_bounds__(BM* BN / (TM * TN), 2)
+    matmul_register_tile(const float* __restrict__ a, const float* __restrict__ b,
+                         float* __restrict__ c, int m, int n, int k) {
   constexpr int threads = BM * BN / (TM * TN);
   __shared__ float a_tile[BM][BK], b_tile[BK][BN];
   const int top = blockIdx.y * BM, left = blockIdx.x * BN;

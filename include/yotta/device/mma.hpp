@@ -58,25 +58,27 @@ inline namespace YOTTA_DEVICE_BUILD {
 #if defined(__CUDACC__)
 
 // The macros generate functions that differ only in the name of the PTX instruction. Constraint "f"
-// is a float register, "r" 32 bits, "d" a double.
+// is a float register, "r" 32 bits, "d" a double. volatile: all lanes take part, so nvcc may move
+// none of them into a branch that some lanes miss.
 
 // a in four registers, b in two, c and d in four of type Sum.
 #define YOTTA_MMA_4_2(function, Sum, constraint, ptx)                                            \
   __device__ __forceinline__ void function(Sum(&d)[4], const uint32_t(&a)[4],                    \
                                            const uint32_t(&b)[2], const Sum(&c)[4]) {            \
-    asm("mma.sync.aligned." ptx " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"     \
+    asm volatile(                                                                                \
+        "mma.sync.aligned." ptx " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"     \
         : "=" constraint(d[0]), "=" constraint(d[1]), "=" constraint(d[2]), "=" constraint(d[3]) \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), constraint(c[0]),    \
           constraint(c[1]), constraint(c[2]), constraint(c[3]));                                 \
   }
 
 // Half of that: a in two registers, b in one.
-#define YOTTA_MMA_2_1(function, ptx)                                                    \
-  __device__ __forceinline__ void function(float(&d)[4], const uint32_t(&a)[2],         \
-                                           const uint32_t(&b)[1], const float(&c)[4]) { \
-    asm("mma.sync.aligned." ptx " {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"        \
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                \
-        : "r"(a[0]), "r"(a[1]), "r"(b[0]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); \
+#define YOTTA_MMA_2_1(function, ptx)                                                             \
+  __device__ __forceinline__ void function(float(&d)[4], const uint32_t(&a)[2],                  \
+                                           const uint32_t(&b)[1], const float(&c)[4]) {          \
+    asm volatile("mma.sync.aligned." ptx " {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"        \
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                \
+                 : "r"(a[0]), "r"(a[1]), "r"(b[0]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); \
   }
 
 YOTTA_MMA_4_2(mma_m16n8k16_f16, float, "f", "m16n8k16.row.col.f32.f16.f16.f32")
@@ -96,15 +98,16 @@ YOTTA_MMA_2_1(mma_m16n8k4_tf32, "m16n8k4.row.col.f32.tf32.tf32.f32")
 
 __device__ __forceinline__ void mma_m8n8k4_f64(double (&d)[2], const double (&a)[1],
                                                const double (&b)[1], const double (&c)[2]) {
-  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%4,%5};"
-      : "=d"(d[0]), "=d"(d[1])
-      : "d"(a[0]), "d"(b[0]), "d"(c[0]), "d"(c[1]));
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%4,%5};"
+               : "=d"(d[0]), "=d"(d[1])
+               : "d"(a[0]), "d"(b[0]), "d"(c[0]), "d"(c[1]));
 }
 
 // Volta's, four products at once. Newer chips run it, slowly.
 __device__ __forceinline__ void mma_m8n8k4_f16(float (&d)[8], const uint32_t (&a)[2],
                                                const uint32_t (&b)[2], const float (&c)[8]) {
-  asm("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 "
+  asm volatile(
+      "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 "
       "{%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9}, {%10,%11}, {%12,%13,%14,%15,%16,%17,%18,%19};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]),
         "=f"(d[7])

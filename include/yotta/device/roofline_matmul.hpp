@@ -27,7 +27,9 @@ namespace yotta {
 inline namespace YOTTA_DEVICE_BUILD {
 
 template <int T>
-__global__ void matmul_shared_tile(const float* a, const float* b, float* c, int m, int n, int k) {
+__global__ void __launch_bounds__(T* T)
+    matmul_shared_tile(const float* __restrict__ a, const float* __restrict__ b,
+                       float* __restrict__ c, int m, int n, int k) {
   __shared__ float a_tile[T][T], b_tile[T][T];
   const int x = threadIdx.x, y = threadIdx.y;
   const int row = blockIdx.y * T + y, col = blockIdx.x * T + x;

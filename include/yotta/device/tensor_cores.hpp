@@ -68,7 +68,9 @@ __device__ inline void store_c(const float (&c)[4], float* matrix, int m, int n,
 
 // C = A B, one warp per tile of 16 x 8, `warps` of them side by side in a block.
 template <int warps>
-__global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
+__global__ void __launch_bounds__(32 * warps)
+    matmul_mma(const bfloat16* __restrict__ a, const bfloat16* __restrict__ b,
+               float* __restrict__ c, int m, int n, int k) {
   const Bf16Matrix matrix_a = {a, m, k}, matrix_b = {b, k, n};
   const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.y) * 16, column = warp * 8;
@@ -86,8 +88,9 @@ __global__ void matmul_mma(const bfloat16* a, const bfloat16* b, float* c, int m
 // The same with a tile of 16 down by 8 across for each warp: each fragment that it loads is used
 // `across` or `down` times.
 template <int warps, int down, int across>
-__global__ void matmul_warp_mma(const bfloat16* a, const bfloat16* b, float* c, int m, int n,
-                                int k) {
+__global__ void __launch_bounds__(32 * warps)
+    matmul_warp_mma(const bfloat16* __restrict__ a, const bfloat16* __restrict__ b,
+                    float* __restrict__ c, int m, int n, int k) {
   const Bf16Matrix matrix_a = {a, m, k}, matrix_b = {b, k, n};
   const int warp = static_cast<int>(blockIdx.x) * warps + static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.y) * 16 * down, column = warp * 8 * across;

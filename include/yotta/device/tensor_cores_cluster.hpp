@@ -73,7 +73,7 @@ __device__ __forceinline__ void empty_both(const Ring& ring, int step, float (&d
 template <int BN, int stages, int consumers>
 __global__ void __launch_bounds__(128 * (1 + consumers), 1)
     matmul_multicast(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                     float* c, int m, int n, int k) {
+                     float* __restrict__ c, int m, int n, int k) {
   using Ring = HopperRing<BN, stages, consumers>;
   __shared__ uint64_t full[stages], empty[stages];
   const Ring ring = make_shared_ring<Ring>(full, empty);

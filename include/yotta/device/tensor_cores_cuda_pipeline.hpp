@@ -37,7 +37,8 @@ __device__ void copy_tile_async(uint16_t* tile, const Bf16Matrix& matrix, int ro
 // C = A B with `stages` tiles in flight.
 template <class T, int stages>
 __global__ void __launch_bounds__(T::threads)
-    matmul_cuda_pipeline(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
+    matmul_cuda_pipeline(const bfloat16* __restrict__ a, const bfloat16* __restrict__ b,
+                         float* __restrict__ c, int m, int n, int k) {
   constexpr int size_a = T::BM * T::BK, size = size_a + T::BK * T::BN;
   uint16_t* ring = dynamic_shared<uint16_t>();
   const int across = static_cast<int>(gridDim.x), down = static_cast<int>(gridDim.y);

@@ -85,7 +85,7 @@ __device__ Ring make_ring(uint64_t* full, uint64_t* empty) {
 template <int BN, int stages, int consumers>
 __global__ void __launch_bounds__(128 * (1 + consumers), 1)
     matmul_producer(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                    float* c, int m, int n, int k) {
+                    float* __restrict__ c, int m, int n, int k) {
   using Ring = HopperRing<BN, stages, consumers>;
   __shared__ uint64_t full[stages], empty[stages];
   const Ring ring = make_ring<Ring>(full, empty);

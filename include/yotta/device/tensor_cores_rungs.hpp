@@ -7,7 +7,8 @@
 //     sectors      of 32 bytes from global memory: an SM receives 2 per clock (assumed; see
 //                  matmul_rungs.hpp) from the L2
 //     wavefronts   passes through shared memory's 32 banks: an SM does 1 per clock
-//     mma          an H100's SM does one per clock (4096 FLOPs), an A100's one in two
+//     mma          an H100's SM does one per clock (4096 FLOPs) by wgmma, and 63% of that by
+//                  mma.sync; an A100's does one in two
 //
 // The slowest of the three is the roof: clocks = max(4096 / FLOPs per clock, wavefronts, sectors /
 // 2). The counts follow from the layouts below, address by address; the emulator counts the same
@@ -19,7 +20,8 @@
 // through registers.
 //
 // No latency is known here: which rung can be fast, not which is. References: NVIDIA Hopper and
-// Ampere tuning guides.
+// Ampere tuning guides; Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU
+// Architecture" (2024).
 #pragma once
 
 #include <algorithm>
@@ -91,16 +93,21 @@ constexpr double tile_sectors() {
   return 128.0 * (T::BM + T::BN) / (T::BM * T::BN);
 }
 
+// The part of an H100's peak that mma.sync reaches on registers alone (Luo et al. 2024: 62.9% on
+// average).
+inline constexpr double mma_sync_on_h100 = 0.63;
+
 // What a rung is, and what it asks for per mma on large sizes that divide.
 struct TensorCoreCost {
   const char* name;
   const char* idea;
   double sectors, wavefronts;
 
-  // The share of the peak that the counts allow, on an SM of so many FLOPs per clock.
-  constexpr double attainable(double flops_a_clock = 4096) const {
+  // The share of the peak that the counts allow, on an SM of so many FLOPs per clock, of which the
+  // rung's instruction does at most `most`.
+  constexpr double attainable(double flops_a_clock = 4096, double most = 1) const {
     const double mma = 4096 / flops_a_clock;
-    return mma / std::max({mma, wavefronts, sectors / 2});
+    return mma / std::max({mma / most, wavefronts, sectors / 2});
   }
 };
 

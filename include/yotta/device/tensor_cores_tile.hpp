@@ -182,7 +182,8 @@ __device__ void store_sum(const WarpSum<T>& sum, float* c, int m, int n, int row
 // C = A B: copy a tile of A and one of B, multiply them, and on to the next.
 template <class T, Loads loads, Rows rows>
 __global__ void __launch_bounds__(T::threads)
-    matmul_tile(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
+    matmul_tile(const bfloat16* __restrict__ a, const bfloat16* __restrict__ b,
+                float* __restrict__ c, int m, int n, int k) {
   __shared__ __align__(128) uint16_t tile_a[T::BM * T::BK], tile_b[T::BK * T::BN];
   const int row = static_cast<int>(blockIdx.y) * T::BM,
             column = static_cast<int>(blockIdx.x) * T::BN;

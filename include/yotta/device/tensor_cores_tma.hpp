@@ -61,7 +61,7 @@ __device__ void copy_tiles(const Ring& ring, int place, const CUtensorMap* a, co
 template <int BN, int stages>
 __global__ void __launch_bounds__(128)
     matmul_tma(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-               float* c, int m, int n, int k) {
+               float* __restrict__ c, int m, int n, int k) {
   __shared__ uint64_t full[stages];
   const TileRing<64, BN, stages> ring{aligned_tiles(), full};
   const int row = static_cast<int>(blockIdx.y) * 64, column = static_cast<int>(blockIdx.x) * BN;

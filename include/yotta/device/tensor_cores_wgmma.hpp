@@ -83,7 +83,8 @@ constexpr size_t wgmma_bytes() {
 // C = A B: copy the tiles of a step, multiply them, and on to the next.
 template <int BN>
 __global__ void __launch_bounds__(128)
-    matmul_wgmma(const bfloat16* a, const bfloat16* b, float* c, int m, int n, int k) {
+    matmul_wgmma(const bfloat16* __restrict__ a, const bfloat16* __restrict__ b,
+                 float* __restrict__ c, int m, int n, int k) {
   constexpr int BK = hopper_BK;
   char* const a_tile = aligned_tiles();
   char* const b_tile = a_tile + bytes_of_a(64);

@@ -1,11 +1,13 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/device/cuda/strided_matmul.hpp"
 
 #include <doctest/doctest.h>
 
+#include "support/launch_count.hpp"
 #include "yotta/core/tensor.hpp"
-#include "yotta/device/emulator/stream_queue.hpp"
 
 using namespace yotta;
+using yotta_test::LaunchCount;
 
 namespace {
 
@@ -115,9 +117,9 @@ TEST_CASE("q, k and v are one launch, each of its own width and with its bias") 
                           strided_view(y.back()), Into::overwrite, bias.back().raw()});
     }
     products[2].bias = nullptr;
-    const uint64_t before = StreamQueue::instance().launches;
+    const LaunchCount launched;
     course_matmul(products, Where::current());
-    CHECK(StreamQueue::instance().launches == before + 1);
+    CHECK(launched.is(1));
     for (size_t p = 0; p < y.size(); ++p)
       for (int64_t i = 0; i < 18; ++i)
         for (int64_t j = 0; j < y[p].dim(1); ++j) {
@@ -146,9 +148,9 @@ TEST_CASE(
     const auto gathered = gather_products<float, float>({products.data(), 4});
     CHECK(gathered.results == 2);
     CHECK((gathered.end[0] == 1 && gathered.end[1] == 4));
-    const uint64_t before = StreamQueue::instance().launches;
+    const LaunchCount launched;
     course_matmul(products, Where::current());
-    CHECK(StreamQueue::instance().launches == before + static_cast<uint64_t>(launches));
+    CHECK(launched.is(static_cast<uint64_t>(launches)));
     const auto terms = static_cast<double>(products.size() - 1);
     for (int64_t i = 0; i < 6; ++i)
       for (int64_t j = 0; j < 4; ++j) {

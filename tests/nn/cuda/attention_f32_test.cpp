@@ -1,3 +1,4 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/nn/cuda/attention_f32.hpp"
 
 #include <doctest/doctest.h>
@@ -9,7 +10,7 @@
 using namespace yotta;
 using namespace yotta_test;
 
-// Attention of Device::cuda in f32 against that of the CPU. Here the kernels run on the emulator.
+// Attention of Device::cuda in f32 against that of the CPU.
 
 namespace {
 

@@ -1,3 +1,4 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/nn/cuda/attention_tiles.hpp"
 
 #include <doctest/doctest.h>
@@ -10,7 +11,7 @@
 using namespace yotta;
 using namespace yotta_test;
 
-// Attention of Device::cuda against that of the CPU. Here the kernels run on the emulator.
+// Attention of Device::cuda against that of the CPU.
 
 namespace {
 

@@ -1,3 +1,4 @@
+// nvcc compiles this file too: on a GPU it tests the same kernels.
 #include "yotta/nn/cuda/cuda_kernels.hpp"
 
 #include <doctest/doctest.h>
@@ -19,7 +20,7 @@
 using namespace yotta;
 using namespace yotta_test;
 
-// Every op on Device::cuda against itself on the CPU. Here the kernels run on the emulator.
+// Every op on Device::cuda against itself on the CPU.
 
 namespace {
 
