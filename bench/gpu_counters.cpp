@@ -6,6 +6,10 @@
 //     bench_gpu_counters --ncu FILE                              both, from what ncu printed
 //
 // Caches do not matter: these are what kernels ask for.
+//
+// Left out: Hopper's rungs of lesson 04. These metrics are those of an SM's load and store unit,
+// and what TMA copies and wgmma reads does not pass through it. Where NVRTC is missing, --launch
+// leaves out lesson 05's kernels, which it compiles, and says so.
 #include "gpu_counters.hpp"
 
 #include <cmath>
@@ -28,6 +32,8 @@ constexpr const char* copies_ca =
 constexpr const char* copies_cg =
     "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum";
 constexpr const char* writes = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum";
+// Atomics whose result nobody reads.
+constexpr const char* reductions = "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum";
 constexpr const char* conflicts = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum";
 
 // The fields of a line, each between quotes; in them "" stands for a quote.
@@ -80,7 +86,8 @@ int64_t count_of(const NcuLaunch& launch, const char* metric) {
 }  // namespace
 
 std::string ncu_metrics() {
-  return fmt::format("{},{},{},{},{}", reads, copies_ca, copies_cg, writes, conflicts);
+  return fmt::format("{},{},{},{},{},{}", reads, copies_ca, copies_cg, writes, reductions,
+                     conflicts);
 }
 
 std::vector<NcuLaunch> read_ncu(std::string_view csv) {
@@ -102,20 +109,26 @@ std::vector<NcuLaunch> read_ncu(std::string_view csv) {
 
 std::vector<KernelCounters> as_on_gpu(const std::vector<KernelCounters>& emulated,
                                       const std::vector<NcuLaunch>& launches) {
-  int64_t wanted = 0;
-  for (const KernelCounters& each : emulated) wanted += each.launches;
-  if (wanted != static_cast<int64_t>(launches.size()))
+  const auto seen = static_cast<int64_t>(launches.size());
+  int64_t wanted = 0, of_nvrtc = 0;
+  for (const KernelCounters& each : emulated) {
+    wanted += each.launches;
+    if (each.lesson == compiled_by_nvrtc) of_nvrtc += each.launches;
+  }
+  if (seen != wanted && seen != wanted - of_nvrtc)
     fail(Where::current(), "ncu saw {} launches; the program makes {}. Give ncu no --launch-count",
-         launches.size(), wanted);
+         seen, wanted);
   std::vector<KernelCounters> all;
   size_t next = 0;
   for (const KernelCounters& each : emulated) {
+    if (seen != wanted && each.lesson == compiled_by_nvrtc) continue;
     KernelCounters sum = {each.lesson, each.name, each.launches};
     for (int64_t i = 0; i < each.launches; ++i) {
       const NcuLaunch& launch = launches[next++];
       for (const char* metric : {reads, copies_ca, copies_cg})
         sum.sectors_read += count_of(launch, metric);
-      sum.sectors_written += count_of(launch, writes);
+      for (const char* metric : {writes, reductions})
+        sum.sectors_written += count_of(launch, metric);
       sum.conflicts += count_of(launch, conflicts);
     }
     all.push_back(sum);
@@ -143,9 +156,11 @@ std::string whole_file(const std::string& name) {
 #ifdef YOTTA_HAVE_CUDA
 int launch_all() {
   if (bench::gpu_name().empty()) return bench::not_run("there is no GPU here");
-  const std::string no_nvrtc = why_no_nvrtc();
-  if (!no_nvrtc.empty()) return bench::not_run(no_nvrtc.c_str());
   bench::launch_on_gpu();
+  if (const std::string why = why_no_nvrtc(); !why.empty()) {
+    fmt::print("lesson {}'s kernels are left out: {}\n", bench::compiled_by_nvrtc, why);
+    return 0;
+  }
   for (const bench::Chain& chain : bench::chains) {
     const bench::FusedChain fused = bench::counted(chain);
     GpuProgram(fused.graph, fused.launches)(fused.in);
@@ -183,7 +198,7 @@ int run(const Options& options) {
   size_t alike = 0;
   for (size_t i = 0; i < emulated.size(); ++i) {
     const bench::KernelCounters& here = emulated[i];
-    const bench::KernelCounters* const there = on_gpu.empty() ? nullptr : &on_gpu[i];
+    const bench::KernelCounters* const there = i < on_gpu.size() ? &on_gpu[i] : nullptr;
     alike += there != nullptr && here == *there;
     const auto of = [&](int64_t bench::KernelCounters::*count) {
       return beside(here.*count, there == nullptr ? nullptr : &(there->*count));
@@ -197,7 +212,13 @@ int run(const Options& options) {
                     {"gpu", there == nullptr ? bench::Json() : as_json(*there)}});
   }
   fmt::print("{}", table.text());
-  if (!on_gpu.empty()) fmt::print("{} of {} kernels alike\n", alike, emulated.size());
+  if (!on_gpu.empty()) fmt::print("{} of {} kernels alike\n", alike, on_gpu.size());
+  if (!on_gpu.empty() && on_gpu.size() < emulated.size())
+    fmt::print("lesson {} was not launched on the GPU: NVRTC, which compiles it, was missing\n",
+               bench::compiled_by_nvrtc);
+  fmt::print(
+      "left out: Hopper's rungs; what TMA copies and wgmma reads does not pass through the unit\n"
+      "whose counters these are\n");
   return bench::end_with(true, options.json, {{"benchmark", "gpu_counters"}, {"rows", rows}});
 }
 

@@ -22,8 +22,9 @@ struct KernelCounters {
 // Runs each under the emulator's checks (checked/gpu_counters.cpp).
 std::vector<KernelCounters> count_in_emulator();
 
-// Launches each once, in the same order; in builds with nvcc (gpu_counters.cu). Lesson 05's come
-// last: NVRTC compiles them.
+// Launches each once, in the same order; in builds with nvcc (gpu_counters.cu). The kernels that
+// NVRTC compiles come last, where it is installed.
+inline constexpr const char* compiled_by_nvrtc = "05";  // a lesson
 void launch_on_gpu();
 
 // ---- what ncu --csv --print-units base --metrics ncu_metrics() prints ----
@@ -39,7 +40,8 @@ struct NcuLaunch {
 // What else the program printed may stand between the lines. Errors: there are no such columns.
 std::vector<NcuLaunch> read_ncu(std::string_view csv);
 
-// The same kernels, as the GPU ran them. Errors: ncu saw other launches, or lacks a metric.
+// The same kernels, as the GPU ran them; without those of compiled_by_nvrtc if none of them was
+// launched. Errors: ncu saw other launches, or lacks a metric.
 std::vector<KernelCounters> as_on_gpu(const std::vector<KernelCounters>& emulated,
                                       const std::vector<NcuLaunch>& launches);
 

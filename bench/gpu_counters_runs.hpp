@@ -8,6 +8,7 @@
 #include "yotta/device/flash_attention_rungs.hpp"
 #include "yotta/device/matmul_rungs.hpp"
 #include "yotta/device/streams.hpp"
+#include "yotta/device/tensor_cores_cuda_pipeline.hpp"
 #include "yotta/device/tensor_cores_rungs.hpp"
 #include "yotta/nn/cuda/block_mask_on_device.hpp"
 
@@ -35,9 +36,14 @@ void count_matmuls(Count count) {
   for (const MatmulRung& rung : matmul_rungs)
     count("03", rung.name,
           [&] { rung.run(a.data(), b.data(), c.data(), size, size, size, nullptr); });
-  for (const TensorCoreRung& rung : tensor_core_rungs<Tiles<64, 64, 32, 32, 32>>)
+  using Small = Tiles<64, 64, 32, 32, 32>;
+  for (const TensorCoreRung& rung : tensor_core_rungs<Small>)
     count("04", rung.name,
           [&] { rung.run(a16.data(), b16.data(), c.data(), size, size, size, nullptr); });
+  count("04", "cuda::pipeline", [&] {
+    run_tiles<Small, matmul_cuda_pipeline<Small, 3>, pipeline_bytes<Small, 3>()>(
+        a16.data(), b16.data(), c.data(), size, size, size, nullptr);
+  });
   count("06", "iterated map", [&] {
     launch(iterate_map<float>, size * size / 128, 128, 0, nullptr, a.data(), c.data(), size * size,
            4);
@@ -69,18 +75,25 @@ void count_attention(Count count) {
   count("07", "decoding, 2 splits", [&] {
     run_flash_decoding<FlashWarps<64, 16, 32, 16>>(x16, room.data(), sums.data(), splits, shape);
   });
-  count("07", "backward, fixed order", [&] {
-    run_flash_backward<FlashSquare<64, 32>>(
-        AttentionGradientArrays<float>{q16.data(), k16.data(), v16.data(), o.data(), q16.data(),
-                                       L.data(), D.data(), dq.data(), dk.data(), dv.data()},
-        shape, SumOrder::fixed);
-  });
-  const BlockMaskOnDevice<Warps> causal(
-      create_block_mask(Causal{},
-                        {.queries = shape.Tq, .keys = shape.Tk, .BQ = Warps::BQ, .BK = Warps::BK}),
-      shape);
+  using Square = FlashSquare<64, 32>;
+  const AttentionGradientArrays<float> gradients = {q16.data(), k16.data(), v16.data(), o.data(),
+                                                    q16.data(), L.data(),   D.data(),   dq.data(),
+                                                    dk.data(),  dv.data()};
+  count("07", "backward, fixed order",
+        [&] { run_flash_backward<Square>(gradients, shape, SumOrder::fixed); });
+  count("07", "backward, dq by atomics",
+        [&] { run_flash_backward<Square>(gradients, shape, SumOrder::as_blocks_come); });
+  const auto causal = [&](int BQ, int BK) {
+    return create_block_mask(Causal{}, {.queries = shape.Tq, .keys = shape.Tk, .BQ = BQ, .BK = BK});
+  };
+  const BlockMaskOnDevice<Warps> tiles(causal(Warps::BQ, Warps::BK), shape);
   count("08", "flex, a causal mask", [&] {
-    run_flash_attention<Warps>(x16, shape, causal.by_row(Causal{}), ScoreAsIs{}, KeyRows{shape});
+    run_flash_attention<Warps>(x16, shape, tiles.by_row(Causal{}), ScoreAsIs{}, KeyRows{shape});
+  });
+  const BlockMaskOnDevice<Square> squares(causal(Square::side, Square::side), shape);
+  count("08", "flex, backward", [&] {
+    run_flash_backward<Square>(gradients, shape, SumOrder::fixed, squares.by_column(Causal{}),
+                               squares.by_row(Causal{}), ScoreAsIs{});
   });
 }
 

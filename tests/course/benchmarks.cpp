@@ -340,7 +340,8 @@ TEST_CASE("bench diloco_curves: each way's losses, bytes and seconds") {
 namespace {
 
 // ncu_sample.csv is what ncu prints for the launches of bench_gpu_counters: launch i reads 10^6 + i
-// sectors, and i by cp.async, a third of them through L1, writes 10 i, and has i mod 3 conflicts.
+// sectors, and i by cp.async, a third of them through L1, writes 10 i, adds to 100 i, and has
+// i mod 3 conflicts.
 std::string ncu_sample() {
   std::ifstream file(YOTTA_SOURCE_DIR "/tests/course/ncu_sample.csv");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -371,13 +372,24 @@ TEST_CASE("bench gpu_counters: every kernel's counts, and ncu's beside them") {
     int64_t read = 0, written = 0, conflicts = 0;
     for (const int64_t end = launch + row["launches"].get<int64_t>(); launch < end; ++launch) {
       read += 1'000'000 + 2 * launch;
-      written += 10 * launch;
+      written += 110 * launch;
       conflicts += launch % 3;
     }
     CHECK(row["gpu"] ==
           Json{{"sectors_read", read}, {"sectors_written", written}, {"conflicts", conflicts}});
   }
   CHECK(lessons == std::set<std::string>{"02", "03", "04", "05", "06", "07", "08"});
+}
+
+TEST_CASE("bench gpu_counters: without NVRTC lesson 05's kernels have no counts of a GPU") {
+  const std::string sample = ncu_sample();
+  const TemporaryFolder folder;
+  const std::string name = (folder / "ncu.csv").string();
+  std::ofstream(name) << sample.substr(0, sample.find("\n\"34\""));  // nine are of lesson 05
+  const Json report = report_of("gpu_counters", {"--ncu", name});
+  for (const Json& row : report["rows"]) CHECK(row["gpu"].is_null() == (row["lesson"] == "05"));
+  CHECK(read_counters(sample.substr(0, sample.find("\n\"34\"")))
+            .output.find("lesson 05 was not launched on the GPU: NVRTC") != std::string::npos);
 }
 
 TEST_CASE("bench gpu_counters refuses what ncu did not print for it, and says why") {
