@@ -17,7 +17,7 @@ using namespace yotta;
 
 struct Options {
   std::string json;
-  int megabytes = 64, pieces = 8, rounds = 1000;
+  int megabytes = bench::in_emulator ? 1 : 64, pieces = 8, rounds = bench::in_emulator ? 1 : 1000;
 };
 
 #ifdef YOTTA_HAVE_CUDA

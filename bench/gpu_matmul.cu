@@ -58,7 +58,7 @@ double mean_seconds(double least, const Body& body) {
 
 // Each warp multiplies again and again into 8 sums that do not wait for each other. What it stores,
 // if a sum were 1, keeps the compiler from leaving all of it out.
-constexpr int mma_rounds = 4096, mma_sums = 8;
+constexpr int mma_rounds = in_emulator ? 1 : 4096, mma_sums = 8;
 __global__ void __launch_bounds__(256) mma_alone(float* out, uint32_t bits) {
   const uint32_t a[4] = {bits, bits, bits, bits}, b[2] = {bits, bits};
   float sums[mma_sums][4] = {};
@@ -93,7 +93,7 @@ std::vector<GpuMatmul> measure_gpu_matmul(Ladder ladder, int size,
 double measure_mma_peak(const ShortestOfBatches& shortest) {
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, 0));
-  const int blocks = 4 * properties.multiProcessorCount, warps = 8;
+  const int blocks = in_emulator ? 1 : 4 * properties.multiProcessorCount, warps = 8;
   DeviceArray<float> out(1);
   const auto run = [&] { launch(mma_alone, blocks, 32 * warps, 0, nullptr, out.data(), 0u); };
   const double seconds = shortest([&](int calls) { return seconds_by_events(calls, run); });

@@ -17,6 +17,14 @@ inline int not_run(const char* why) {
 inline constexpr const char* no_nvcc =
     "this was built without nvcc; cmake --preset cuda builds it with";
 
+// In the emulator a benchmark of a GPU shows that all of it works: on small sizes, and its times
+// mean nothing.
+#ifdef YOTTA_EMULATED_GPU
+inline constexpr bool in_emulator = true;
+#else
+inline constexpr bool in_emulator = false;
+#endif
+
 // The GPU's name; empty if there is none.
 std::string gpu_name();
 

@@ -1,7 +1,8 @@
-// What the benchmarks on a GPU share; read by nvcc alone.
+// What the benchmarks on a GPU share; read by nvcc, and for the emulator.
 #pragma once
 
 #include <cublas_v2.h>
+#include <cuda_runtime.h>
 
 #include <chrono>
 #include <cmath>

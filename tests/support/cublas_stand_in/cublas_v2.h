@@ -1,12 +1,14 @@
-// cuBLAS without a GPU, for the test of what calls it: cublasGemmEx multiplies in the emulator's
+// cuBLAS without a GPU, for tests of what calls it: cublasGemmEx multiplies in the emulator's
 // memory, and refuses what cuBLAS's documentation says that it refuses. A handle that another
 // thread made is refused too: two threads that use one at once race for its stream and workspace.
+// The other products are made of it.
 // Reference: NVIDIA, cuBLAS Library, "cublasGemmEx", "Thread Safety".
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <type_traits>
 
 #include "yotta/core/dtype.hpp"
 #include "yotta/device/emulator/cuda_errors.hpp"
@@ -117,5 +119,34 @@ inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t turn
                cublas_number(b, type_b, turns_b ? j + l * ldb : l + j * ldb);
       set_cublas_number(c, type_c, i + j * ldc, sum);
     }
+  return CUBLAS_STATUS_SUCCESS;
+}
+inline cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t turn_a,
+                                  cublasOperation_t turn_b, int m, int n, int k, const float* alpha,
+                                  const float* a, int lda, const float* b, int ldb,
+                                  const float* beta, float* c, int ldc) {
+  return cublasGemmEx(handle, turn_a, turn_b, m, n, k, alpha, a, CUDA_R_32F, lda, b, CUDA_R_32F,
+                      ldb, beta, c, CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+// Strides in numbers, from one matrix to the next.
+inline cublasStatus_t cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t turn_a, cublasOperation_t turn_b, int m, int n, int k,
+    const void* alpha, const void* a, cudaDataType_t type_a, int lda, long long stride_a,
+    const void* b, cudaDataType_t type_b, int ldb, long long stride_b, const void* beta, void* c,
+    cudaDataType_t type_c, int ldc, long long stride_c, int count, cublasComputeType_t compute,
+    cublasGemmAlgo_t algorithm) {
+  const auto at = [](auto* data, cudaDataType_t type, long long number) {
+    const int bytes = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>,
+                                    const char, char>;
+    return static_cast<Byte*>(data) + bytes * number;
+  };
+  for (int i = 0; i < count; ++i) {
+    const cublasStatus_t status =
+        cublasGemmEx(handle, turn_a, turn_b, m, n, k, alpha, at(a, type_a, i * stride_a), type_a,
+                     lda, at(b, type_b, i * stride_b), type_b, ldb, beta,
+                     at(c, type_c, i * stride_c), type_c, ldc, compute, algorithm);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
