@@ -23,6 +23,7 @@ file(WRITE ${FOLDER}/main.cpp [=[
 
 int main() {
   fmt::print("cuda: {}\n", yotta::use_cuda());
+  fmt::print("queues: {}\n", std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"));
   fmt::print("nccl: {}\n", yotta::why_no_nccl());
   try {
     const yotta::DeviceScope scope(yotta::Device::cuda);
@@ -46,7 +47,9 @@ run(${CXX} -o ${FOLDER}/program ${FOLDER}/main.o ${FOLDER}/cuda.o -L${home}/lib6
     -Wl,-rpath,${home}/lib64:${home}/lib ${COMPILED} ${libraries} -lfmt -lboost_context -pthread)
 run(${FOLDER}/program)
 message(STATUS "${out}")
-if(out MATCHES "cuda: \n" AND NOT out MATCHES "sum: 3")
+if(NOT out MATCHES "queues: [0-9]")
+  message(FATAL_ERROR "CUDA was not asked for queues:\n${out}")
+elseif(out MATCHES "cuda: \n" AND NOT out MATCHES "sum: 3")
   message(FATAL_ERROR "there is a GPU, but no sum of 3:\n${out}")
 elseif(NOT out MATCHES "cuda: \n" AND NOT out MATCHES "main.cpp:[0-9]+: there is no NVIDIA GPU with a driver here; use Device::cpu")
   message(FATAL_ERROR "without a driver it should say so:\n${out}")

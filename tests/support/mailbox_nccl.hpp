@@ -8,7 +8,8 @@
 //
 // It is as asynchronous as NCCL. The other thread draws what happens next from all that can happen;
 // so does a rank that asks, so that a busy machine is not slow. Communicators appear late, calls
-// are taken late, and what nothing orders ends in any order. A device has room for `room`
+// are taken late, and what nothing orders ends in any order: also the messages and collectives of
+// one group. A device has room for `room`
 // collectives at once, those that were launched first: ranks that launch those of two communicators
 // in different orders may stand still, as on a GPU. Errors come late. Computation that is put after
 // an operation of several ranks first waits for them.
@@ -43,6 +44,7 @@ struct LateEvent {
   std::function<bool()> can_happen;
   std::function<void()> happen;
 };
+using InOrder = std::deque<LateEvent>;
 
 // What all ranks of the process share. Everything here and in MailboxNccl is changed under one
 // lock.
@@ -142,10 +144,11 @@ class MailboxNccl : public NcclLibrary {
     mail_->add(this, [this](std::vector<const LateEvent*>& possible) { add_possible(possible); });
   }
   ~MailboxNccl() override { mail_->remove(this); }
-  bool splits = true;                  // as NCCL does since 2.18
-  int64_t room = 1;                    // for collectives on the device at once
-  std::atomic<bool> is_stuck = false;  // NCCL's own thread takes no calls
-  std::function<void()> meanwhile;     // what the host does while the device waits
+  bool splits = true;                               // as NCCL does since 2.18
+  int64_t room = 1;                                 // for collectives on the device at once
+  std::atomic<bool> is_stuck = false;               // NCCL's own thread takes no calls
+  std::atomic<bool> holds_reduce_scatters = false;  // the device does not end them
+  std::function<void()> meanwhile;                  // what the host does while the device waits
 
   Id new_id() override {
     Id id{};
@@ -252,10 +255,10 @@ class MailboxNccl : public NcclLibrary {
     const auto lock = mail_->lock();
     Lane& lane = begin_call(handle);
     const auto key = lane.key(lane.sent[to]++, lane.rank, to);
-    std::vector<LateEvent> parts = {{always, [this, key, data] { mail_->put(key, data); }}};
+    InOrder part = {{always, [this, key, data] { mail_->put(key, data); }}};
     if (!in_group_)  // else it goes side by side with what else is in the group
-      parts.push_back({[this, key] { return mail_->is_taken(key); }, [] {}});
-    give(lane, std::move(parts));
+      part.push_back({[this, key] { return mail_->is_taken(key); }, [] {}});
+    give(lane, std::move(part));
   }
   void recv(Handle handle, Data data, int from) override {
     const auto lock = mail_->lock();
@@ -282,7 +285,8 @@ class MailboxNccl : public NcclLibrary {
     sum(handle, in, out, op, 0, in.count);
   }
   void reduce_scatter(Handle handle, ConstData in, Data out, ReduceOp op) override {
-    sum(handle, in, out, op, of(handle).rank * out.count, out.count);
+    sum(handle, in, out, op, of(handle).rank * out.count, out.count,
+        [this] { return !holds_reduce_scatters; });
   }
   void all_gather(Handle handle, ConstData in, Data out) override {
     const int size = of(handle).size;
@@ -296,8 +300,9 @@ class MailboxNccl : public NcclLibrary {
   }
 
  private:
+  // A message, or a group: its parts go side by side.
   struct Rest {
-    LateEvent event;
+    std::vector<InOrder> parts;
     int64_t launch = 0;  // the number of its collective among the device's; 0: a message
   };
   struct Lane {
@@ -312,7 +317,8 @@ class MailboxNccl : public NcclLibrary {
     std::deque<Rest> rest = {};        // what the device has to do, in order
     int64_t ended = 0;                 // of all that were ever in `rest`
     std::string error = {};
-    LateEvent next_call = {}, next_rest = {};  // the first of both, for the other thread
+    LateEvent next_call = {};  // what may happen next of both, for the other thread
+    std::vector<LateEvent> next_rest = {};
     Mailboxes::Key key(int64_t call, int from, int to) const { return {id, call, from, to}; }
   };
   // The emulator's device memory is the host's.
@@ -365,19 +371,19 @@ class MailboxNccl : public NcclLibrary {
     made.is_made = true;
   }
   // NCCL takes a call: it is launched on the device.
-  void launch(Lane& lane, std::vector<LateEvent> parts, int64_t number) {
+  void launch(Lane& lane, std::vector<InOrder> parts, int64_t number) {
     lane.busy = true;
     later(lane, always, [this, &lane, parts = std::move(parts), number] {
-      for (const LateEvent& part : parts) lane.rest.push_back({part, number});
+      lane.rest.push_back({parts, number});
       if (number > 0) launched_.push_back(number);
       lane.busy = false;
     });
   }
   // A part of the group that is open, or a call of its own.
-  void give(Lane& lane, std::vector<LateEvent> parts) {
-    if (!in_group_) return launch(lane, std::move(parts), 0);
+  void give(Lane& lane, InOrder part) {
+    if (!in_group_) return launch(lane, {std::move(part)}, 0);
     group_lane_ = &lane;
-    std::move(parts.begin(), parts.end(), std::back_inserter(group_));
+    group_.push_back(std::move(part));
   }
   void add_possible(std::vector<const LateEvent*>& possible) {
     for (Lane& lane : lanes_) {
@@ -389,38 +395,42 @@ class MailboxNccl : public NcclLibrary {
                           }};
         possible.push_back(&lane.next_call);
       }
-      if (lane.rest.empty() || !has_room(lane.rest.front().launch) ||
-          !lane.rest.front().event.can_happen())
-        continue;
-      lane.next_rest = {always, [this, &lane] { advance(lane); }};
-      possible.push_back(&lane.next_rest);
+      lane.next_rest.clear();
+      if (lane.rest.empty() || !has_room(lane.rest.front().launch)) continue;
+      for (InOrder& part : lane.rest.front().parts)
+        if (!part.empty() && part.front().can_happen())
+          lane.next_rest.push_back({always, [this, &lane, &part] { advance(lane, part); }});
+      for (const LateEvent& each : lane.next_rest) possible.push_back(&each);
     }
   }
   bool has_room(int64_t number) const {
     const auto place = std::find(launched_.begin(), launched_.end(), number) - launched_.begin();
     return number == 0 || place < room;
   }
-  void advance(Lane& lane) {
-    const Rest rest = std::move(lane.rest.front());
+  void advance(Lane& lane, InOrder& part) {
+    const LateEvent event = std::move(part.front());
+    part.pop_front();
+    event.happen();
+    for (const InOrder& each : lane.rest.front().parts)
+      if (!each.empty()) return;
+    std::erase(launched_, lane.rest.front().launch);
     lane.rest.pop_front();
-    rest.event.happen();
     ++lane.ended;
-    if (lane.rest.empty() || lane.rest.front().launch != rest.launch)
-      std::erase(launched_, rest.launch);
   }
 
   // Shows `in` to all; later, `out` is made of what ranks first to last have shown.
   template <class Add>
-  void combine(Handle handle, ConstData in, Data out, int first, int last, Add add) {
+  void combine(Handle handle, ConstData in, Data out, int first, int last, Add add,
+               const std::function<bool()>& may_end = always) {
     const auto lock = mail_->lock();
     Lane& lane = begin_call(handle);
     const int64_t call = lane.collectives++;
     const LateEvent show = {
         always, [this, &lane, call, in] { mail_->put(lane.key(call, lane.rank, -1), in); }};
-    const auto all_show = [this, &lane, call, first, last, wants = out.count > 0] {
+    const auto all_show = [this, &lane, call, first, last, wants = out.count > 0, may_end] {
       for (int r = first; r <= last && wants; ++r)
         if (!mail_->has(lane.key(call, r, -1))) return false;
-      return true;
+      return may_end();
     };
     give(lane, {show, {all_show, [this, &lane, call, in, out, first, last, add] {
                          for (int r = first; r <= last && out.count > 0; ++r) {
@@ -430,12 +440,14 @@ class MailboxNccl : public NcclLibrary {
                          }
                        }}});
   }
-  void sum(Handle handle, ConstData in, Data out, ReduceOp op, int64_t begin, int64_t count) {
-    combine(handle, in, out, 0, of(handle).size - 1, [=](Data to, ConstData from, int r) {
+  void sum(Handle handle, ConstData in, Data out, ReduceOp op, int64_t begin, int64_t count,
+           const std::function<bool()>& may_end = always) {
+    const auto add = [=](Data to, ConstData from, int r) {
       const ConstData part = from.part(begin, begin + count);
       if (r == 0) return copy_data(part, host(to));
       reduce_into(host(to), part, op);
-    });
+    };
+    combine(handle, in, out, 0, of(handle).size - 1, add, may_end);
   }
 
   std::shared_ptr<Mailboxes> mail_;
@@ -443,7 +455,7 @@ class MailboxNccl : public NcclLibrary {
   std::vector<std::pair<Lane*, int64_t>> marks_;
   bool in_group_ = false;
   Lane* group_lane_ = nullptr;
-  std::vector<LateEvent> group_;  // the parts of the group that is open
+  std::vector<InOrder> group_;  // the parts of the group that is open
   int64_t launches_ = 0;
   std::deque<int64_t> launched_;  // collectives that the device has not ended, in order
 };

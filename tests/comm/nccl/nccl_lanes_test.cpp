@@ -116,6 +116,32 @@ TEST_CASE("lanes of groups are given their tasks in the order of the calls, whic
   CHECK(order == "abc");
 }
 
+TEST_CASE("a message of a group does not wait for another of the group") {
+  TwoLaneRanks ranks;
+  std::array<float, 1> late = {0}, mine = {0};
+  const std::array<float, 1> three = {3}, four = {4};
+  const auto add = [&](int rank, auto start) {
+    NcclLanes& lanes = *ranks.lanes[static_cast<size_t>(rank)];
+    lanes.add(lanes.of_group(0, {0, 1}, 5, false), {nullptr, start});
+  };
+  add(0, [&](NcclLibrary& nccl, NcclLibrary::Handle lane) {
+    nccl.begin_group();
+    nccl.recv(lane, std::span<float>(late), 1);
+    nccl.send(lane, std::span<const float>(three), 0);
+    nccl.recv(lane, std::span<float>(mine), 0);
+    nccl.end_group();
+  });
+  add(1, [](NcclLibrary&, NcclLibrary::Handle) {});
+  CHECK(ranks.comes([&] { return mine[0] == 3; }));
+  CHECK(late[0] == 0);
+  add(1, [&](NcclLibrary& nccl, NcclLibrary::Handle lane) {
+    nccl.begin_group();
+    nccl.send(lane, std::span<const float>(four), 0);
+    nccl.end_group();
+  });
+  CHECK(ranks.comes([&] { return late[0] == 4; }));
+}
+
 TEST_CASE("what NCCL has not begun is taken back; what it has ends the lane; a failure ends all") {
   TwoLaneRanks ranks;
   const Call call;

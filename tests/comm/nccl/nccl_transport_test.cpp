@@ -212,6 +212,22 @@ TEST_CASE("collectives of several groups never stand still, however few a GPU ha
   }
 }
 
+TEST_CASE("a gather passes a reduce_scatter that stands still: they do not share a stream") {
+  expect_fine(run_nccl(2, NcclRun{.room = 2}, [](NcclRank rank) {
+    rank.nccl.holds_reduce_scatters = true;
+    const Tensor whole = nccl_input(4, rank.world.rank()), mine = whole.rows(0, 2);
+    Tensor sums = nccl_input(2, 6), all = nccl_input(4, 6);
+    Work scattered = rank.world.reduce_scatter_async(sums, whole);
+    Work gathered = rank.world.all_gather_async(all, mine);
+    gathered.wait();
+    CHECK(all.item({3}) == nccl_input(4, 1).item({1}));
+    CHECK(sums.values() == nccl_input(2, 6).values());
+    rank.nccl.holds_reduce_scatters = false;
+    scattered.wait();
+    CHECK(sums.values() != nccl_input(2, 6).values());
+  }));
+}
+
 TEST_CASE("splits have lanes of their own, with their own ids") {
   const auto mail = std::make_shared<Mailboxes>();
   expect_fine(run_nccl(4, mail, [](NcclRank rank) {

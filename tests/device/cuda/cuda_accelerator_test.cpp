@@ -121,6 +121,23 @@ TEST_CASE("waiting leaves no error behind, which the next launch would report as
   StreamQueue::instance().keeps_not_ready = false;
 }
 
+TEST_CASE("CUDA and NCCL are asked for queues and an order of launches, if the user has not") {
+  const auto value_of = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  for (const char* name : {"CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_LAUNCH_ORDER_IMPLICIT"})
+    unsetenv(name);
+  ask_for_launch_order();
+  CHECK(value_of("CUDA_DEVICE_MAX_CONNECTIONS") == "32");
+  CHECK(value_of("NCCL_LAUNCH_ORDER_IMPLICIT") == "1");
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  ask_for_launch_order();
+  CHECK(value_of("CUDA_DEVICE_MAX_CONNECTIONS") == "8");
+  CHECK(value_of("NCCL_LAUNCH_ORDER_IMPLICIT") == "0");
+}
+
 TEST_CASE("a process takes the GPU of its number among those that it sees") {
   CHECK(gpu_of_process(3, 8) == 3);
   CHECK(gpu_of_process(3, 1) == 0);  // srun --gpus-per-task=1

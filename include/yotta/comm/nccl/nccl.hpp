@@ -282,7 +282,7 @@ class NcclItself : public NcclLibrary {
 
 [[gnu::used]] inline std::shared_ptr<Transport> make_nccl_transport(
     std::shared_ptr<Transport> inner, NcclOptions options) {
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  ask_for_launch_order();
   auto made = std::make_shared<NcclTransport>(std::move(inner), std::make_shared<NcclItself>(),
                                               options.timeout);
   const std::weak_ptr<NcclTransport> watcher = made;

@@ -339,6 +339,15 @@ inline CudaAccelerator& install_accelerator() {
   return one;
 }
 
+// What CUDA and NCCL read when they start; what the user has set stays. CUDA: as many of the host's
+// queues to the GPU as it can have, eight otherwise: streams that share one wait for each other,
+// and two lanes of NCCL's might then wait forever. NCCL, from 2.26 on: collectives of several
+// communicators run on the GPU in the order in which they were launched.
+inline void ask_for_launch_order() {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
 // The GPU of process `number` of a host, which sees `count`. Under `srun --gpus-per-task=1` each
 // sees its own as number 0.
 constexpr int gpu_of_process(int number, int count) { return number % count; }
@@ -347,9 +356,7 @@ constexpr int gpu_of_process(int number, int count) { return number % count; }
 // Chooses the GPU of process `number` of this host and makes it Device::cuda. Returns why it
 // cannot, in one line; empty: done.
 inline std::string open_gpu(int number) {
-  // Of the host's queues to the GPU, which are eight otherwise: streams that share one wait for
-  // each other, and two lanes of NCCL's might then wait forever.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  ask_for_launch_order();
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaErrorInsufficientDriver || code == cudaErrorNoDevice)
