@@ -194,6 +194,25 @@ TEST_CASE("a plan for a GPU is checked as such before the GPU is opened") {
   check_refused({"--device", "cuda", "--graph", "--dropout", "0.1"}, "take --dropout 0");
 }
 
+TEST_CASE("--device cuda --graph has the losses of --device cuda") {
+  const TemporaryFolder folder;
+  const std::string json = (folder / "json").string();
+  std::vector<nlohmann::json> losses;
+  for (const Words& how : {Words{"--device", "cuda"}, Words{"--device", "cuda", "--graph"}}) {
+    Words words = tiny;
+    words.insert(words.end(), {"--steps", "5", "--json", json});
+    words.insert(words.end(), how.begin(), how.end());
+    const runner::Ending ending = train(words);
+    for (const char* why_not : {"built without CUDA", "no NVIDIA GPU with a driver"})
+      if (contains(ending.output, why_not)) YOTTA_NOT_RUN(std::string("train says: ") + why_not);
+    CAPTURE(ending.output);
+    REQUIRE(ending.well());
+    losses.push_back(nlohmann::json::parse(runner::read_text(json))["loss"]);
+  }
+  CHECK(losses[0].size() == 5);
+  CHECK(losses[0] == losses[1]);
+}
+
 TEST_CASE("processes that are started with other options, text or weights are told, not trained") {
   const TemporaryFolder folder;
   // Two ranks, which differ in their last options: how they end, and what is said.
