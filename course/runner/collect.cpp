@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/json_output.hpp"
+#include "runner/progress.hpp"
 #include "runner/student_folder.hpp"
 #include "runner/submissions.hpp"
 
@@ -27,11 +27,6 @@ constexpr double unpack_seconds = 60;
 constexpr size_t most_files = 1000;    // of one archive; a student's work has two for each exercise
 constexpr long most_listed = 1 << 24;  // bytes of names in one archive
 constexpr uintmax_t most_unpacked_bytes = most_source_bytes + 512;
-
-std::string work_folder() {
-  const char* const elsewhere = std::getenv("YOTTA_WORK");
-  return elsewhere == nullptr ? YOTTA_SOURCE_DIR "/work" : elsewhere;
-}
 
 // "work/10_collectives/collectives_ring.hpp", and what tells of hints.
 std::vector<std::string> wanted_files(const std::string& prefix) {

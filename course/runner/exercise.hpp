@@ -154,6 +154,7 @@ Lines lines_of(const std::string& text);  // without their line ends
 std::string joined(const Lines& lines);   // each with its line end
 bool has(const Lines& list, const std::string& one);
 std::string trimmed(const std::string& text);    // without blanks and line ends around it
+std::string lower(std::string text);             // in small letters
 std::string read_text(const std::string& path);  // throws when it cannot
 std::string relative(const std::string& path);   // from the project's root, if it is below it
 // Writes only if something changes, so that nothing is compiled again for nothing.

@@ -3,18 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 namespace runner::study {
 namespace {
 
 using Kind = Effect::Kind;
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 bool begun(const Exercise& exercise) {
   return exercise.points() > 0 || std::any_of(exercise.tasks.begin(), exercise.tasks.end(),

@@ -37,7 +37,7 @@ class PageReader {
                   [](const CppToken& one) { return one.kind == CppToken::Kind::directive; });
   }
 
-  std::vector<PageFunction> functions() {
+  Page page() {
     read_scope({});
     return std::move(found_);
   }
@@ -105,9 +105,13 @@ class PageReader {
     const size_t space = find(begin, open, {"namespace"});
     const size_t kind = find(head, open, {"class", "struct", "union"});
     if (space < open) return enter({within(scope.space, joined_name(space + 1, open)), ""});
-    if (kind < open && find(head, open, {"("}) == open)
-      return enter(
-          {scope.space, within(scope.owner, is_word(tokens_[kind + 1]) ? word(kind + 1) : "")});
+    if (kind < open && find(head, open, {"("}) == open) {
+      const std::string own = is_word(tokens_[kind + 1]) ? word(kind + 1) : "";
+      PageClass one{scope.space, within(scope.owner, own), place(open)};
+      enter({scope.space, one.path});
+      one.close = place(std::min(at_, tokens_.size()) - 1);
+      return found_.classes.push_back(std::move(one));
+    }
     at_ = behind(open, "{", "}");
     if (find(head, open, {"enum"}) == open) add_function(begin, head, open, scope);
   }
@@ -161,7 +165,7 @@ class PageReader {
     one.parameters = place(parameters), one.behind = place(behind_them - 1) + 1;
     one.values = place(find(behind_them, open, {":"}));
     one.open = place(open), one.close = place(std::min(at_, tokens_.size()) - 1);
-    found_.push_back(std::move(one));
+    found_.functions.push_back(std::move(one));
   }
   size_t place(size_t token) const { return tokens_[token].at; }
 
@@ -208,7 +212,7 @@ class PageReader {
 
   Tokens tokens_;
   size_t at_ = 0;
-  std::vector<PageFunction> found_;
+  Page found_;
 };
 
 std::string without_blanks(const std::string& text) {
@@ -222,9 +226,8 @@ std::string without_blanks(const std::string& text) {
 
 std::string PageFunction::path() const { return within(within(space, owner), name); }
 
-std::vector<PageFunction> functions_of(const std::string& text) {
-  return PageReader(text).functions();
-}
+Page page_of(const std::string& text) { return PageReader(text).page(); }
+std::vector<PageFunction> functions_of(const std::string& text) { return page_of(text).functions; }
 
 PageFunction find_function(const std::vector<PageFunction>& functions, const std::string& name) {
   const size_t call = name.find("operator()"), behind_it = call == name.npos ? 0 : call + 10;

@@ -29,7 +29,17 @@ struct PageFunction {
   std::string path() const;  // "yotta::GradientBuckets::finish"
 };
 
-// In the order of the text.
+struct PageClass {
+  std::string space, path;     // "yotta::detail"; "Ddp::NoSync"
+  size_t open = 0, close = 0;  // its braces
+};
+
+// In the order of the text; a class behind what stands in it.
+struct Page {
+  std::vector<PageFunction> functions;
+  std::vector<PageClass> classes;
+};
+Page page_of(const std::string& text);
 std::vector<PageFunction> functions_of(const std::string& text);
 
 // The function that is meant by "finish", "GradientBuckets::finish", or, if several have the name,

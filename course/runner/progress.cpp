@@ -12,8 +12,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "course/cases/record.hpp"
 #include "runner/json_output.hpp"
-#include "runner/text_hash.hpp"
 #include "runner/verdict.hpp"
 
 namespace fs = std::filesystem;
@@ -111,7 +111,9 @@ std::string last_compiled() {
   return none ? "last compiled" : "last compiled by " + print_of(key);
 }
 
-std::string print_of(const std::string& text) { return fmt::format("{:016x}", text_hash(text)); }
+std::string print_of(const std::string& text) {
+  return fmt::format("{:016x}", record::SipHash(0, 0).of(text));
+}
 
 Progress::Progress(const nlohmann::json& entry) : json_(object(entry)) {}
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "course/cases/record.hpp"
 #include "course/options/console.hpp"
 #include "runner/cpp_tokens.hpp"
 #include "runner/exercise.hpp"
@@ -13,7 +14,6 @@
 #include "runner/gradebook.hpp"
 #include "runner/json_output.hpp"
 #include "runner/submissions.hpp"
-#include "runner/text_hash.hpp"
 #include "runner/topics.hpp"
 
 namespace runner {
@@ -128,7 +128,7 @@ std::vector<uint64_t> gram_hashes(const std::vector<Token>& tokens) {
   for (size_t i = 0; i + gram <= tokens.size(); ++i) {
     std::string text;
     for (size_t k = 0; k < gram; ++k) text += tokens[i + k].text + " ";
-    hashes.push_back(text_hash(text));
+    hashes.push_back(record::SipHash(0, 0).of(text));
   }
   return hashes;
 }

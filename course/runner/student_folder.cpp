@@ -16,11 +16,6 @@ namespace {
 constexpr size_t most_files = 2000;
 constexpr double most_of_it = 0.5;
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 bool ends_with_any(const fs::path& name, std::initializer_list<const char*> endings) {
   const std::string text = lower(name.filename());
   return std::any_of(endings.begin(), endings.end(),

@@ -34,12 +34,7 @@ Standing standing(const Exercise& exercise) {
 }
 
 bool mentions(const Exercise& exercise, const std::string& word) {
-  const auto small = [](std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-  };
-  return small(exercise.id + " " + exercise.title + " " + exercise.difficulty).find(small(word)) !=
+  return lower(exercise.id + " " + exercise.title + " " + exercise.difficulty).find(lower(word)) !=
          std::string::npos;
 }
 

@@ -7,13 +7,14 @@
 //                                         preprocessor but includes of known headers.
 //                                         What no object shows: code outside of namespace
 //                                         yotta::student, asm, attributes that switch a check off,
-//                                         the rank's context
+//                                         the rank's context, the tests
 //     the object, before it is linked     the library's own answer, by whatever name, and what
-//                                         calls it (call_graph.hpp); the ledger and the tests;
+//                                         calls it (call_graph.hpp); another context;
 //                                         a function in place of another's; calls of C and files
 //                                         by which one finds the case's stack, and code before
 //                                         main(), which runs on it
 //
+// docs/instructors.md names the cheats for which each check is there.
 // What the library's own solution and the starter need is always allowed: their objects are the
 // measure. A right solution that is written differently passes: it calls the standard library and
 // the rest of Yotta as it likes.

@@ -61,7 +61,6 @@ class TextVet {
     for (const CppToken& token : starter_) of_starter_.insert(token.text);
     vet_characters(text);
     for (at_ = 0; at_ < tokens_.size(); ++at_) vet_one();
-    if (refusals_.empty() && depth_ != 0) refuse("a bracket { is not closed, or closed twice");
   }
   std::vector<Refusal> refusals() const { return refusals_; }
 
@@ -95,8 +94,8 @@ class TextVet {
       line += text[i] == '\n';
       const auto byte = static_cast<unsigned char>(text[i]);
       const bool line_end = text[i] == '\n' || (text[i] == '\r' && text[i + 1] == '\n');
-      if ((byte >= ' ' || text[i] == '\t' || line_end) && text.compare(i, 3, "?\?/") != 0) continue;
-      return refuse_at_once("a control character or a trigraph", line);
+      if (byte >= ' ' || text[i] == '\t' || line_end) continue;
+      return refuse_at_once("a control character", line);
     }
   }
 
@@ -167,8 +166,8 @@ class TextVet {
       refuse("'asm': a graded function is C++");
     else if ((reserved || spaces) && !is_known_reserved(word) && of_starter_.count(word) == 0)
       refuse(fmt::format("'{}': such a name belongs to the compiler and its libraries", word));
-    else if (word == "namespace")
-      vet_namespace();
+    else if (word == "exercise")
+      refuse("'exercise': this namespace belongs to the tests");
     else if (word == "context" && !is_member() && of_starter_.count(word) == 0)
       refuse(
           "context(): the ledger, the clock and the rank are the grader's to set; ask the channel "
@@ -179,13 +178,6 @@ class TextVet {
   bool is_member() const {
     const std::string& before = at_ > 0 ? text_at(at_ - 1) : text_at(tokens_.size());
     return before == "." || (at_ > 1 && before == ">" && text_at(at_ - 2) == "-");
-  }
-
-  // Inside: names of its own.
-  void vet_namespace() {
-    if (at_ > 0 && text_at(at_ - 1) == "using") return;
-    if (text_at(at_ + 1) == "yotta" || text_at(at_ + 1) == "std")
-      refuse(fmt::format("namespace {}: a graded file has only yotta::student", text_at(at_ + 1)));
   }
 
   void vet_sign(const std::string& sign) {
@@ -255,17 +247,16 @@ bool is_defined_at(const Tokens& tokens, size_t i) {
   return has_type && next.text == "(" && has_lower_case(tokens[i].text);
 }
 
-// "detail::sum" of yotta::student::detail::sum.
-std::string path_below_library(const PageFunction& function) {
+// "detail::sum" of yotta::student::detail and sum.
+std::string path_below_library(const std::string& space, const std::string& path) {
   std::vector<std::string> opened;
-  for (size_t begin = 0; begin < function.space.size();) {
-    const size_t end = std::min(function.space.find("::", begin), function.space.size());
-    opened.push_back(function.space.substr(begin, end - begin));
+  for (size_t begin = 0; begin < space.size();) {
+    const size_t end = std::min(space.find("::", begin), space.size());
+    opened.push_back(space.substr(begin, end - begin));
     begin = end + 2;
   }
   std::erase(opened, "student");
-  const std::string owner = function.owner.empty() ? "" : function.owner + "::";
-  return below_library(opened) + owner + function.name;
+  return below_library(opened) + path;
 }
 
 // A class or a function of a header, and the words in its brackets.
@@ -276,57 +267,28 @@ struct Body {
   std::string name() const { return path.substr(path.rfind(':') + 1); }
 };
 
-// Of the name at `i`, with the class that it belongs to: "Ddp::finish"; empty: it is no
-// definition's name.
-std::string defined_path(const Tokens& tokens, size_t i) {
-  if (is_defined_at(tokens, i)) return tokens[i].text;
-  const bool is_member = i >= 2 && i + 1 < tokens.size() && tokens[i + 1].text == "(" &&
-                         tokens[i - 1].text == "::" && tokens[i - 2].kind == Kind::word;
-  return is_member ? tokens[i - 2].text + "::" + tokens[i].text : "";
-}
-
-std::vector<Body> bodies_of(const Tokens& tokens) {
-  std::vector<Body> bodies;
-  std::vector<std::string> opened;  // the namespaces
-  std::string path;                 // what is being declared
-  int parentheses = 0, depth = 0;   // depth: of brackets in a body
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const std::string& text = tokens[i].text;
-    parentheses += text == "(" ? 1 : text == ")" ? -1 : 0;
-    if (depth > 0) {
-      bodies.back().words.insert(text);
-      depth += text == "{" ? 1 : text == "}" ? -1 : 0;
-    } else if (parentheses == 0 && text == "{") {
-      const std::string space = namespace_of(tokens, i);
-      if (space.empty())
-        bodies.push_back({below_library(opened) + path, {}}), depth = 1;
-      else
-        opened.push_back(space);
-      path.clear();
-    } else if (parentheses == 0 && (text == ";" || text == "}")) {
-      if (text == "}" && !opened.empty()) opened.pop_back();
-      path.clear();
-    } else if (parentheses == 0 && path.empty()) {
-      path = defined_path(tokens, i);
-    }
-  }
-  return bodies;
+std::set<std::string> words_of(const std::string& text) {
+  std::set<std::string> words;
+  for (const CppToken& token : cpp_tokens(text)) words.insert(token.text);
+  return words;
 }
 
 // The functions of a page, those too that stand in their class; and its classes, with what else
 // stands in these.
 std::vector<Body> bodies_of_page(const std::string& text) {
+  const Page page = page_of(text);
   std::vector<Body> bodies;
   std::string declared = text;
-  const std::vector<PageFunction> functions = functions_of(text);
-  for (auto one = functions.rbegin(); one != functions.rend(); ++one) {
-    const std::string inside = text.substr(one->values, one->close - one->values);
-    Body body{path_below_library(*one), {}};
-    for (const CppToken& token : cpp_tokens(inside)) body.words.insert(token.text);
-    bodies.push_back(std::move(body));
-    declared.replace(one->values, one->close + 1 - one->values, ";");
+  for (const PageFunction& one : page.functions) {
+    const size_t size = one.close - one.values;
+    const std::string owner = one.owner.empty() ? "" : one.owner + "::";
+    bodies.push_back(
+        {path_below_library(one.space, owner + one.name), words_of(text.substr(one.values, size))});
+    declared.replace(one.values, size, size, ' ');
   }
-  for (Body& body : bodies_of(cpp_tokens(declared))) bodies.push_back(std::move(body));
+  for (const PageClass& one : page.classes)
+    bodies.push_back({path_below_library(one.space, one.path),
+                      words_of(declared.substr(one.open, one.close - one.open))});
   return bodies;
 }
 

@@ -2,7 +2,7 @@
 // Each wall is tried alone: texts are vetted and not compiled, an object is vetted and not run, a
 // program that nobody has vetted runs in the sandbox.
 #include <doctest/doctest.h>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 
@@ -51,12 +50,16 @@ std::string with_lines(const std::string& where, const std::string& lines) {
   return starter + lines;
 }
 
-// A file of cheats/: "// says: WORDS", which refuse its text, or "// earns nothing", which has
-// what it needs above it; "// WHERE"; and the lines.
+// A file of cheats/: "// says: WORDS", which refuse its text, "// object says: WORDS", which refuse
+// what it is compiled to, or "// earns nothing", which the walls see to; "// WHERE"; and the lines.
 struct Cheat {
-  std::string name, says, text;
+  std::string name, says, object_says, text;
   bool is_compiled() const { return says.empty() || !at_once(vet_text(text, measure_of(ring()))); }
 };
+// What follows a label.
+std::string behind(const std::string& line, const std::string& label) {
+  return line.starts_with(label) ? line.substr(label.size()) : "";
+}
 std::vector<Cheat> stored_cheats() {
   std::vector<Cheat> all;
   for (const auto& entry : fs::directory_iterator(YOTTA_CHEATS)) {
@@ -65,25 +68,25 @@ std::vector<Cheat> stored_cheats() {
     REQUIRE(lines.size() > 2);
     std::string code;
     for (size_t i = 2; i < lines.size(); ++i) code += lines[i] + "\n";
-    const bool says = lines[0].starts_with("// says: ");
-    REQUIRE((says || lines[0] == "// earns nothing"));
-    std::string text = with_lines(lines[1].substr(3), code);
-    if (!says)
-      text = replaced(text, "#pragma once\n",
-                      "#pragma once\n#include <array>\n#include \"yotta/comm/collectives.hpp\"\n");
-    all.push_back({entry.path().stem(), says ? lines[0].substr(9) : "", text});
+    Cheat cheat{entry.path().stem(), behind(lines[0], "// says: "),
+                behind(lines[0], "// object says: "), with_lines(lines[1].substr(3), code)};
+    REQUIRE((!cheat.says.empty() || !cheat.object_says.empty() || lines[0] == "// earns nothing"));
+    if (cheat.says.empty())
+      cheat.text =
+          replaced(cheat.text, "#pragma once\n",
+                   "#pragma once\n#include <array>\n#include \"yotta/comm/collectives.hpp\"\n");
+    all.push_back(cheat);
   }
   return all;
 }
 
-// The verdict on a file for exercise 10.
-nlohmann::json check_ring(const std::string& file) {
+// The verdict on a text for exercise 10.
+Verdict verdict_on(const std::string& text) {
+  static const Grader grader = build_grader(ring());
   const TemporaryFolder folder;
-  const Ending ending = run_limited({YOTTA_BUILD_DIR "/course/runner", "check", "10", "--file",
-                                     file, "--json", folder / "verdict.json"},
-                                    yotta_test::longest_wait);
-  CAPTURE(ending.output);
-  return nlohmann::json::parse(read_text(folder / "verdict.json"));
+  const std::string file = folder / "mine.hpp";
+  write_text(file, text);
+  return grade_file(ring(), file, grader);
 }
 
 // Another way to write all that exercise 10 asks for, with what a student may use.
@@ -165,40 +168,25 @@ TEST_CASE("what stands in a cheating text is refused, with its line and why") {
 }
 
 TEST_CASE("every stored cheat scores 0: without a compiler where its text says enough") {
-  const Exercise exercise = ring();
-  const Grader grader = build_grader(exercise);
-  const std::set<std::string> also = {"name_of_the_library", "twin_of_the_ring",
+  const std::set<std::string> also = {"name_of_the_library", "map_of_memory",
                                       "declared_in_c"};  // that are compiled in the short form
-  const TemporaryFolder folder;
-  const std::string file = folder / "cheat.hpp";
   int graded = 0;
   for (const Cheat& cheat : stored_cheats()) {
     CAPTURE(cheat.name);
     if (cheat.is_compiled() && !also.contains(cheat.name) && !long_form()) continue;
-    write_text(file, cheat.text);
-    const Verdict verdict = grade_file(exercise, file, grader);
+    const Verdict verdict = verdict_on(cheat.text);
     CHECK(verdict.grade.points == 0);
     CHECK(verdict.grade.of == 100);
     if (!cheat.is_compiled()) CHECK(contains(verdict.refused, cheat.says));
+    if (!cheat.object_says.empty())
+      CHECK_MESSAGE(contains(verdict.refused, cheat.object_says), (verdict.refused + verdict.log));
     ++graded;
   }
   CHECK(graded >= 15 + 3);
 }
 
-TEST_CASE("a cheat whose text is not refused earns nothing all the same" *
-          doctest::test_suite("long")) {
-  const TemporaryFolder folder;
-  const std::string file = folder / "cheat.hpp";
-  for (const Cheat& cheat : stored_cheats()) {
-    if (!cheat.says.empty()) continue;
-    CAPTURE(cheat.name);
-    CHECK(vet_text(cheat.text, measure_of(ring())).empty());
-    write_text(file, cheat.text);
-    const nlohmann::json verdict = check_ring(file);
-    CHECK(verdict["points"] == 0);
-  }
-  // What is computed while compiling leaves no symbol. The cases ask for other sizes than a table
-  // has.
+// What is computed while compiling leaves no symbol. The cases ask for sizes that no table has.
+TEST_CASE("a table of the library's answers earns nothing" * doctest::test_suite("long")) {
   for (const char* const call :
        {"ring_bytes_sent(3, 1, n, 1)", "all_reduce_ring_sent(3, 1, n, 1).bytes"}) {
     const std::string opens = "#include <array>\n#include \"yotta/comm/collectives.hpp\"\n",
@@ -210,12 +198,27 @@ TEST_CASE("a cheat whose text is not refused earns nothing all the same" *
         "  return t;\n"
         "}}();\n",
         call);
-    write_text(file, replaced(replaced(with_lines("at the top", opens), space, space + table),
-                              "not_done(\"10.4\");", "return table[n] * width;"));
-    const nlohmann::json verdict = check_ring(file);
-    CHECK(verdict["compiled"] == true);
-    CHECK(verdict["points"] == 0);
+    const Verdict verdict =
+        verdict_on(replaced(replaced(with_lines("at the top", opens), space, space + table),
+                            "not_done(\"10.4\");", "return table[n] * width;"));
+    CHECK(verdict.compiled());
+    CHECK(verdict.grade.points == 0);
   }
+}
+
+// Of the table in docs/instructors.md.
+TEST_CASE("each stored cheat stands with the check that stops it, once") {
+  const std::string page = read_text(YOTTA_SOURCE_DIR "/docs/instructors.md"),
+                    title = "## What each check stops";
+  const size_t begin = page.find(title);
+  REQUIRE(begin != std::string::npos);
+  const std::string part = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+  std::multiset<std::string> named, stored;
+  const std::regex name("`([a-z_]+)`");
+  for (std::sregex_iterator at(part.begin(), part.end(), name), end; at != end; ++at)
+    named.insert((*at)[1]);
+  for (const Cheat& cheat : stored_cheats()) stored.insert(cheat.name);
+  CHECK_MESSAGE(named == stored, fmt::format("{} instead of {}", named, stored));
 }
 
 TEST_CASE("what may include any file is not even compiled: errors would show its lines") {
@@ -272,7 +275,7 @@ TEST_CASE("an object that calls what no graded function may is refused, and says
        {"it calls exit: of C a graded function may call what computes, copies and prints",
         "it calls _exit: ", "it calls fork: ", "it calls kill: ", "it calls signal: ",
         "it calls write: ", "it calls mmap: ", "it calls socket: ", "it calls getenv: ",
-        "it calls prlimit: ", "std::basic_ifstream", "doctest::", "it belongs to the tests",
+        "it calls prlimit: ", "std::basic_ifstream",
         "a global variable of your file is computed before main()"})
     CHECK_MESSAGE(contains(why, words), std::string(words));
 }
@@ -291,21 +294,11 @@ TEST_CASE(
   CHECK(contains(why("_ZZN5yotta3Ddp6finishEvENKUlvE_clEv W 0 10\n"), "write your own"));
   CHECK(why("_ZN5yotta7student19reduce_scatter_ringERNS_7ChannelE W 0 10\n") == "");
   CHECK(why("_ZN5yotta16all_to_all_plainERNS_7ChannelE U\n") == "");
-  for (const char* const name :
-       {"_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
-        "_ZSt15set_new_handlerPFvvE", "_ZSt13set_terminatePFvvE"})
-    CHECK(contains(why(std::string(name) + " U\n"), "a graded function"));
   CHECK(why(ring + " U\n", ring + " U\n") == "");  // the library's solution needs it too
   // What the reference defines as the student's is the library's under another name.
   CHECK(contains(why("_ZN5yotta6matmul4tileEv U\n", "_ZN5yotta7student6matmul4tileEv W 0 10\n"),
                  "yotta::matmul::tile()"));
-  CHECK(contains(why("_ZN5yotta6Ledger5resetEv U\n"), "the ledger counts what your function does"));
-  CHECK(contains(why("_ZN5yotta6Ledger4sentESt17basic_string_viewIcSt11char_traitsIcEEll U\n"),
-                 "only the library writes it"));
-  CHECK(contains(why("_ZN5yotta6Ledger6chargeERKNS_6OpCostE U\n"), "only the library writes it"));
-  CHECK(contains(why("_ZN5yotta11MemoryCount6removeENS_10MemoryKindEl U\n"), "the memory that"));
   CHECK(contains(why("_ZN5yotta11set_contextEPNS_11RankContextE U\n"), "the grader's to set"));
-  CHECK(why("_ZNK5yotta6Ledger13total_trafficEv U\n_ZN5yotta6LedgerD1Ev W 0 10\n") == "");
 }
 
 TEST_CASE("what locks, complex numbers and std::call_once call is not refused") {
@@ -362,24 +355,17 @@ TEST_CASE("a right solution that is written differently passes both vettings") {
   text = replaced(text, "namespace yotta::student {\n",
                   "namespace yotta::student {\n" + another_right);
   CHECK(refusals_text(vet_text(text, measure)) == "");
-  const TemporaryFolder folder;
-  const std::string file = folder / "mine.hpp", cheat = folder / "cheat.hpp";
-  write_text(file, text);
-  const nlohmann::json verdict = check_ring(file);
-  CHECK(verdict["points"] == 100);
-  CHECK(verdict["verdict"] == "complete");
-  CHECK((verdict["sandbox"] == "bubblewrap" || verdict["sandbox"] == "seccomp" ||
-         verdict["sandbox"] == "limits"));
+  const Verdict verdict = verdict_on(text);
+  CHECK(verdict.grade.points == 100);
+  CHECK((verdict.grade.sandbox == "bubblewrap" || verdict.grade.sandbox == "seccomp" ||
+         verdict.grade.sandbox == "limits"));
   // A function of the library that no name gives away: only the object shows it.
   const std::string detour = with_lines("at the top", "#include \"yotta/comm/collectives.hpp\"\n");
-  write_text(cheat, replaced(detour, "not_done(\"10.4\");",
-                             "return all_reduce_ring_sent(p, rank, n, width).bytes;"));
-  const nlohmann::json refused = check_ring(cheat);
-  CHECK(refused["points"] == 0);
-  CHECK(refused["verdict"] == "refused");
-  CHECK_MESSAGE(contains(refused["refused"].get<std::string>(),
-                         "which this exercise is about: write your own"),
-                refused["refused"]);
+  const Verdict refused = verdict_on(replaced(
+      detour, "not_done(\"10.4\");", "return all_reduce_ring_sent(p, rank, n, width).bytes;"));
+  CHECK(refused.grade.points == 0);
+  CHECK_MESSAGE(contains(refused.refused, "which this exercise is about: write your own"),
+                refused.refused);
   // Functions that call such a function are found in the compiled library, which is there now.
   const std::set<std::string> detours =
       detours_to(measure.parts, {YOTTA_BUILD_DIR "/libyotta_compiled_ranks.a"});
@@ -419,7 +405,6 @@ TEST_CASE("a function that calls what the exercise is about is refused") {
   CHECK_FALSE(
       calls_more_of_library(symbols_of_list(chooser + " U\n"), symbols_of_list(chooser + " U\n")));
   CHECK_FALSE(calls_more_of_library(symbols_of_list("_ZN5yotta7student1fEv T 0 10\n"), {}));
-  CHECK(contains(why("_ZN5yotta6LedgeraSERKS0_ U\n", {}), "only the library writes it"));
 }
 
 TEST_CASE("who ends the program has lost the case, not the grader") {

@@ -15,6 +15,7 @@
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
 #include "runner/solution.hpp"
+#include "runner/student_commands.hpp"
 #include "support/longest_wait.hpp"
 #include "support/message_of.hpp"
 #include "support/not_run.hpp"
@@ -55,10 +56,16 @@ class Student {
     return verb(fmt::format("check {} {}", exercise_.number(), options));
   }
   Ending hint() const { return verb("hint 03"); }
-  // Any verb, in this student's folder.
+  // Any verb of students, in this student's folder.
   Ending verb(const std::string& words) const {
-    return shell(fmt::format("YOTTA_WORK='{}' '{}/course/runner' {}", folder_.path().string(),
-                             YOTTA_BUILD_DIR, words));
+    Words line = shell_words("yotta " + words);
+    std::vector<char*> argv;
+    for (std::string& word : line) argv.push_back(word.data());
+    setenv("YOTTA_WORK", folder_.path().c_str(), 1);
+    const Ending ending = yotta_test::said_by(
+        [&] { return run_command_line(static_cast<int>(argv.size()), argv.data()); });
+    for (const char* const name : {"YOTTA_WORK", "YOTTA_VARIANT", "YOTTA_TOLD"}) unsetenv(name);
+    return ending;
   }
   Ending check_text(const std::string& text) const {
     write_text(file(), text);
@@ -447,14 +454,17 @@ TEST_CASE("what was asked for wrongly ends with status 2, and says how") {
            {"check 03.9", "has no task '03.9'; it has 03.1"},
            {"check --hint", "say which exercise"},
            {"hint", "name is required"},
-           {"reset 03 </dev/null", "--yes"},
-           {"exercise", "`new NN_topic`, `signatures [NN]` or `verify [NN]`"},
-           {"exercise nonsense", "not expected: nonsense"},
-           {"exercise new nonsense", "two digits, _ and a name"},
-           {"exercise new 03_mine", "the number 03 is taken"},
-           {"exercise verify 99", "there is no exercise '99'"},
            {"nonsense", "subcommand is required"}}) {
     const Ending ending = student.verb(words);
+    CAPTURE(words);
+    CHECK_MESSAGE(ending.status == 2, ending.output);
+    CHECK_MESSAGE(contains(ending.output, says), ending.output);
+  }
+  for (const auto& [words, says] : std::vector<std::pair<std::string, std::string>>{
+           {"reset 03 </dev/null", "--yes"},
+           {"exercise", "`new NN_topic`, `signatures [NN]` or `verify [NN]`"},
+           {"exercise nonsense", "not expected: nonsense"}}) {
+    const Ending ending = shell(YOTTA_BUILD_DIR "/course/runner " + words);
     CAPTURE(words);
     CHECK_MESSAGE(ending.status == 2, ending.output);
     CHECK_MESSAGE(contains(ending.output, says), ending.output);
@@ -467,9 +477,10 @@ TEST_CASE("list, reset and check without a number are about what was begun") {
   CHECK(contains(student.verb("list 03_m").output, "03_matmul"));
   CHECK_FALSE(contains(student.verb("list 03_m").output, "10_collectives"));
   CHECK(student.check_text(solution("only_x")).status == 1);
-  const Ending all = student.verb("check --json - 2>/dev/null");
-  CHECK(all.status == 1);
-  const auto verdicts = nlohmann::json::parse(all.output)["exercises"];
+  const yotta_test::TemporaryFolder folder;
+  const std::string json = folder / "all.json";
+  CHECK(student.verb("check --json " + json).status == 1);
+  const auto verdicts = nlohmann::json::parse(read_text(json))["exercises"];
   REQUIRE(verdicts.size() == 1);
   CHECK(verdicts[0]["points"] == 91);
   CHECK(contains(student.verb("list").output, " 91 of 100"));
@@ -483,7 +494,8 @@ TEST_CASE("list, reset and check without a number are about what was begun") {
   CHECK(read_text(student.file()) == solution("starter"));
   CHECK(read_text(student.file() + ".before") == solution("only_x"));
   CHECK(contains(student.verb("check").output, "Nothing is begun yet"));
-  const auto listed = nlohmann::json::parse(student.verb("list 03_m --json - 2>/dev/null").output);
+  student.verb("list 03_m --json " + json);
+  const auto listed = nlohmann::json::parse(read_text(json));
   CHECK(listed[0]["begun"] == false);
   CHECK(listed[0]["points"] == 91);  // of the last version that compiled
   CHECK(listed[0]["each"][4]["difficulty"] == "easy");

@@ -253,6 +253,11 @@ TEST_CASE("functions are found in every form in which a page defines them") {
                                           "S::operator==", "S::operator()", "S::c", "S::Inner::e",
                                           "detail::half", "detail::half", "S::Inner::d", "V::f",
                                           "h", "stop"});
+  const std::vector<PageClass> classes = page_of(text).classes;
+  REQUIRE(classes.size() == 3);
+  CHECK((classes[0].path == "S::Inner" && classes[1].path == "S" && classes[2].path == "E"));
+  CHECK(text.substr(classes[0].open, classes[0].close - classes[0].open) ==
+        "{\n   public:\n    void d();\n    void e() { in(); }\n  ");
   const std::set<std::string> none = {"b", "S::S", "S::~S", "S::Inner::e", "S::Inner::d", "stop"};
   for (const PageFunction& one : functions)
     CHECK_MESSAGE(one.returns_value == (none.count(one.path().substr(7)) == 0), one.path());

@@ -16,6 +16,7 @@
 #include "quick_exercise.hpp"
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
+#include "runner/grade_class.hpp"
 #include "runner/gradebook.hpp"
 #include "runner/student_folder.hpp"
 #include "runner/submissions.hpp"
@@ -186,7 +187,9 @@ TEST_CASE("thirty submissions: each kind gets its verdict" * doctest::test_suite
 TEST_CASE("what is no class's folder is said, with a status of its own") {
   const yotta_test::TemporaryFolder folder;
   const auto says = [](const std::string& path) {
-    const Ending ending = run_limited({YOTTA_BUILD_DIR "/course/runner", "grade", path}, 60);
+    GradeOptions options;
+    options.folder = path;
+    const Ending ending = yotta_test::said_by([&] { return grade_class(options); });
     CHECK(ending.status == 2);
     return ending.output;
   };
@@ -322,9 +325,9 @@ TEST_CASE("what nobody has handed in and what nobody knows is no 0") {
   fs::create_directories(class_.folder() + "/ann/work");
   write_text(class_.folder() + "/bob/work.rar", "x");
   write_text(class_.folder() + "/leeann_45_678_ring.hpp", "int x;\n");
-  std::vector<std::string> words = class_.command();
-  words.insert(words.end(), {"--exercises", "03"});
-  const Ending ending = run_limited(words, longest_wait);
+  GradeOptions options;
+  options.folder = class_.folder(), options.json = class_.json(), options.exercises = {"03"};
+  const Ending ending = yotta_test::said_by([&] { return grade_class(options); });
   CHECK_MESSAGE(ending.status == 4, ending.output);
   CHECK(contains(ending.output, "Nobody has handed in 03_matmul"));
   CHECK(contains(ending.output, "leeann_45_678_ring.hpp lie in "));
