@@ -33,8 +33,8 @@ MfuReport mfu_of(const MfuRun& run, const Cluster& machine) {
       run_on(machine, ranks, [&](Communicator& world) { train(run, config, world, steps); },
              {.chips = run.chips, .stragglers = stragglers});
   const std::vector<double> ends = step_ends(timed.trace, steps);
-  const auto T = static_cast<double>(run.sequence), tokens = static_cast<double>(run.batch) * T;
-  const double needed = tokens * model_flops(counted_model(config), T, Scores::causal);
+  const auto tokens = static_cast<double>(run.batch * run.sequence);
+  const double needed = needed_flops(config, run.batch, run.sequence);
   MfuReport report;
   report.waterfall =
       waterfall_of(timed.trace, mfu_machine(machine.chip, DType::bf16), needed, ends[0], ends[1]);

@@ -8,6 +8,7 @@
 
 #include "course/options/console.hpp"
 #include "yotta/core/system/files.hpp"
+#include "yotta/plan/mfu.hpp"
 
 namespace yotta {
 
@@ -105,8 +106,7 @@ bool is_of_this_kind(const MeasuredRow& row, const PlanRequest& request) {
          std::string_view(row.request.cluster.chip.name) == request.cluster.chip.name;
 }
 double measured_mfu(const MeasuredRow& row) {
-  const double flops =
-      causal_step_flops(row.request.config, row.request.batch(), row.request.sequence);
+  const double flops = needed_flops(row.request.config, row.request.batch(), row.request.sequence);
   return flops / row.seconds / static_cast<double>(row.request.cluster.size()) /
          peak(row.request.cluster.chip, row.request.config.dtype);
 }

@@ -288,7 +288,8 @@ void errors(Lesson& lesson) {
     lesson.number("errors." + usual[i].source, others[i].mean);
   }
   lesson.say(
-      "mean / worst. others: by numbers fitted to all other sources; own: fitted to this one");
+      "mean / worst. others: by numbers fitted to all other sources; own: fitted to this one, "
+      "Mixtral's with SimuMax's");
   const SourceErrors bare = without_publisher("SimuMax");
   double sum = others.back().mean * others.back().rows;
   for (const SourceErrors& each : others)

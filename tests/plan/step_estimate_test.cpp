@@ -5,6 +5,7 @@
 
 #include "plan/planned_steps.hpp"
 #include "yotta/parallel/gradient_groups.hpp"
+#include "yotta/plan/mfu.hpp"
 
 using namespace yotta;
 
@@ -54,6 +55,17 @@ TEST_CASE("each technique alone: seconds and bytes as run") {
   check(small({.dp_replicate = 4}, whole));
   check(small({.dp_replicate = 2}, again));
   check(small({.dp_shard = 4}, plain));
+}
+
+TEST_CASE("MFU counts weights that a token meets and causal scores: no row of the token table") {
+  const DescribedStep step = small({.tp = 2, .dp_shard = 2}, {.microbatches = 2});
+  const StepEstimate found = estimate_step(cluster_named("h100x16"), step);
+  const CountedModel model = counted_model(step.config);
+  const auto T = static_cast<double>(step.config.context);
+  const double scores = 6.0 * 4 * 512 * T;  // 12 L C T, of which half is masked
+  CHECK(found.model_flops ==
+        static_cast<double>(step.batch) * T * (6 * met_weights(model) + scores) / 4);
+  CHECK(found.mfu == doctest::Approx(found.model_flops / found.seconds / 989.4e12).scale(0));
 }
 
 TEST_CASE("the loss in chunks of tokens: seconds and bytes as run, and fewer of them") {

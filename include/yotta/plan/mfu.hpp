@@ -79,6 +79,12 @@ constexpr double model_flops(const CountedModel& m, double T, Scores scores) {
   return 3 * forward_flops(m, T, scores).sum();
 }
 
+// What it needs of a step, by the rule of lesson 27: weights that a token meets, causal scores.
+constexpr double needed_flops(const TransformerConfig& c, int64_t batch, int64_t sequence) {
+  const auto T = static_cast<double>(sequence);
+  return static_cast<double>(batch) * T * model_flops(counted_model(c), T, Scores::causal);
+}
+
 // What the chips compute: the model's, and what backward computes again. Attention again is its
 // scores, all again is the whole block; the output matrix is outside.
 constexpr double hardware_flops(const CountedModel& m, double T, Scores scores, Recomputed again) {

@@ -29,7 +29,7 @@ struct StepEstimate {
   double seconds = 0, bubble = 0;
   PartTime time;           // computed and exposed
   MemoryParts memory;      // of the fullest rank
-  double model_flops = 0;  // of a rank: causal attention, as causal_step_flops counts
+  double model_flops = 0;  // of a rank: needed_flops of plan/mfu.hpp
   double mfu = 0;
 
   double exposed() const { return time.seconds() - time.computed; }

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "yotta/nn/narrow.hpp"
+#include "yotta/plan/mfu.hpp"
 
 namespace yotta {
 
@@ -21,11 +22,10 @@ class StepPlayer {
   StepEstimate estimate() {
     StepEstimate found = timed();
     found.memory = step_memory(stages_, orders_);
-    const int64_t T = stages_.step().options.tokens(stages_.step().config);
-    found.model_flops = causal_step_flops(stages_.step().config, stages_.step().batch, T) /
-                        static_cast<double>(stages_.step().shape.ranks());
-    found.mfu =
-        found.model_flops / found.seconds / peak(stages_.chip(), stages_.step().config.dtype);
+    const DescribedStep& step = stages_.step();
+    found.model_flops = needed_flops(step.config, step.batch, step.options.tokens(step.config)) /
+                        static_cast<double>(step.shape.ranks());
+    found.mfu = found.model_flops / found.seconds / peak(stages_.chip(), step.config.dtype);
     return found;
   }
 
