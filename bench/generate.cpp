@@ -1,12 +1,12 @@
-// Text written token by token, with a cache of keys and values, beside PyTorch's.
+// Text written token by token, with a cache of keys and values, beside PyTorch's and llama.cpp's.
 //
-// Both begin with the same weights, which travel in a file, and write greedily from the same
-// prompt. Before anything is timed both run through the same tokens, and the largest logits of the
-// last one are compared. A pair is the same number of tokens here, and one after the other there;
-// the ratio is PyTorch's time over ours, the median over the pairs, with the smallest and the
+// All begin with the same weights, which travel in a file, and write greedily from the same
+// prompt. Before anything is timed all run through the same tokens, and the largest logits of the
+// last one are compared. A round is the same number of tokens on each side, one after the other;
+// the ratio is a peer's time over ours, the median over the rounds, with the smallest and the
 // largest. The prompt runs as one pass and is not timed. PyTorch has caches of full length that it
 // writes into, scaled_dot_product_attention, and inference_mode; in bf16 its weights are bf16, as
-// ours.
+// ours. llama.cpp runs GPT-2's dialect (llama_cpp.hpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 
 #include "../course/options/console.hpp"
 #include "bench.hpp"
+#include "llama_cpp.hpp"
 #include "torch_model.hpp"
 #include "yotta/core/context.hpp"
 #include "yotta/nn/flash_decoding.hpp"
@@ -63,7 +64,8 @@ def write(prompt, tokens):
 def measure(words):
     what, *rest = words.split('\t')
     if what == 'load': return load(rest[0], *(int(n) for n in rest[1:6]), rest[6])
-    return (forced if what == 'forced' else write)(int(rest[0]), int(rest[1]))
+    if what == 'llama_load': return llama_load(*(int(n) for n in rest[:4]), rest[4])
+    return globals()[what](int(rest[0]), int(rest[1]))
 )";
 
 // Attention of one sequence that is written: keys and values stay.
@@ -156,42 +158,78 @@ class Ours {
   std::vector<CachedCore*> cores_;
 };
 
+// Who is asked for forced() and write(), by the beginning of their names in the script.
+struct Peer {
+  const char *name, *prefix;
+};
+
+// Those that run this model; the others are said.
+std::vector<Peer> load_peers(bench::TorchPeer& torch, const Size& size, const Ours& ours,
+                             int threads) {
+  if (!torch.found()) return {};
+  const TransformerConfig& c = size.config;
+  bench::load(torch, ours.model(),
+              fmt::format("{}\t{}\t{}\t{}", c.kv_heads, c.context, threads, name(c.dtype)));
+  std::vector<Peer> peers = {{"PyTorch", ""}};
+  try {
+    torch.seconds(fmt::format("llama_load\t{}\t{}\t{}\t{}\t{}", c.layers, c.heads, c.context,
+                              threads, name(c.dtype)));
+    peers.push_back({"llama.cpp", "llama_"});
+  } catch (const Error& error) {
+    const std::string text = error.what(), reason = "error: ";
+    fmt::print("{}, {}: llama.cpp is left out: {}\n", size.name, name(c.dtype),
+               text.substr(text.find(reason) + reason.size()));
+  }
+  return peers;
+}
+
+// The relative difference of the largest logits. Errors: it is too large.
+double compare_logits(double mine, double theirs, const Peer& peer, DType dtype) {
+  const double difference = std::abs(mine - theirs) / std::abs(theirs);
+  if (!(difference <= (dtype == DType::f32 ? 1e-3 : 5e-2)))
+    fail(Where::current(), "the largest logit is {} here, and {} in {}", mine, theirs, peer.name);
+  return difference;
+}
+
 Json measure(const Size& size, const Options& options, bench::TorchPeer& torch) {
   const TransformerConfig& c = size.config;
   const int64_t prompt = std::min(options.prompt, c.context / 2);
   const int64_t tokens = std::min(options.tokens, c.context - prompt);
-  const std::string length = fmt::format("{}\t{}", prompt, tokens);
+  const std::string length = fmt::format("\t{}\t{}", prompt, tokens);
   Ours ours(size, options.threads);
-  double difference = 0;
-  if (torch.found()) {
-    bench::load(
-        torch, ours.model(),
-        fmt::format("{}\t{}\t{}\t{}", c.kv_heads, c.context, options.threads, name(c.dtype)));
-    const double mine = ours.forced(prompt, tokens), theirs = torch.seconds("forced\t" + length);
-    difference = std::abs(mine - theirs) / std::abs(theirs);
-    if (!(difference <= (c.dtype == DType::f32 ? 1e-3 : 5e-2)))
-      fail(Where::current(), "the largest logit is {} here, and {} in PyTorch", mine, theirs);
-  }
+  const std::vector<Peer> peers = load_peers(torch, size, ours, options.threads);
+  Json row = {{"size", size.name},
+              {"dtype", name(c.dtype)},
+              {"prompt", prompt},
+              {"tokens", tokens},
+              {"peers", Json::object()}};
+  const double mine = peers.empty() ? 0 : ours.forced(prompt, tokens);
+  for (const Peer& peer : peers)
+    row["peers"][peer.name]["logit_difference"] = compare_logits(
+        mine, torch.seconds(std::string(peer.prefix) + "forced" + length), peer, c.dtype);
   ours.write(prompt, tokens);
-  std::vector<double> seconds, ratios;
+  std::vector<double> seconds;
   for (int pair = 0; pair < options.pairs; ++pair) {
     seconds.push_back(ours.write(prompt, tokens));
-    if (torch.found()) ratios.push_back(torch.seconds("write\t" + length) / seconds.back());
+    for (const Peer& peer : peers)
+      row["peers"][peer.name]["ratios"].push_back(
+          torch.seconds(std::string(peer.prefix) + "write" + length) / seconds.back());
   }
-  return {{"size", size.name},
-          {"dtype", name(c.dtype)},
-          {"prompt", prompt},
-          {"tokens", tokens},
-          {"tokens_per_second", static_cast<double>(tokens) / median(seconds)},
-          {"logit_difference", difference},
-          {"ratios", ratios}};
+  row["tokens_per_second"] = static_cast<double>(tokens) / median(seconds);
+  return row;
+}
+
+// A peer's time over ours.
+std::string ratio_to(const Json& row, const char* peer) {
+  return row["peers"].contains(peer) ? bench::ratio_text(row["peers"][peer]["ratios"]) : "-";
 }
 
 int run(const Options& options) {
   context().threads = options.threads;
-  bench::TorchPeer torch(std::string(bench::torch_model) + script);
+  bench::TorchPeer torch(std::string(bench::torch_model) + bench::llama_cpp + script);
   fmt::print("{}; {} threads\n", torch.about(), options.threads);
-  console::Table table({"size", "dtype", "prompt", "tokens", "tokens/s", "PyTorch / ours"});
+  console::Table table(
+      {"size", "dtype", "prompt", "tokens", "tokens/s", "PyTorch / ours", "llama.cpp / ours"});
   Json report = {{"benchmark", "generate"}, {"torch", torch.about()}, {"rows", Json::array()}};
   for (const std::string& dtype : options.dtypes)
     for (const Size& size :
@@ -201,7 +239,7 @@ int run(const Options& options) {
       table.row({size.name, dtype, std::to_string(row["prompt"].get<int64_t>()),
                  std::to_string(row["tokens"].get<int64_t>()),
                  fmt::format("{:.0f}", row["tokens_per_second"].get<double>()),
-                 bench::ratio_text(row["ratios"])});
+                 ratio_to(row, "PyTorch"), ratio_to(row, "llama.cpp")});
     }
   fmt::print("{}", table.text());
   return options.json.empty() ? 0 : bench::write_json(options.json, report);
@@ -210,7 +248,7 @@ int run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Text written with a cache of keys and values, beside PyTorch's"};
+  CLI::App app{"Text written with a cache of keys and values, beside PyTorch's and llama.cpp's"};
   Options options;
   app.add_option("--size", options.sizes, "models to measure; all: but the tiny ones")
       ->check(CLI::IsMember(bench::size_names()));

@@ -55,7 +55,7 @@ def load(path, layers, d, batch, context, vocabulary, threads, dtype, device):
               for n, decay in ((2, 0.1), (1, 0.0))]
     state.update(p=p, layers=layers, d=d, size=(batch, context + 1), vocabulary=vocabulary,
                  dtype=dtype, compiled=torch.compile(loss_of),
-                 optimizer=torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8,
+                 optimizer=torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8,
                                              fused=True))
     return 0
 def step(function, number):
@@ -127,7 +127,8 @@ class Ours {
   double loss() const { return loss_; }
 
  private:
-  static constexpr double rate = 1e-3;
+  // At 1e-3 the third loss of llama-8x512 depends on how PyTorch rounds to bf16.
+  static constexpr double rate = 3e-4;
 
   void step_by_hand(const Batch& batch) {
     zero_gradients(model_.stack());

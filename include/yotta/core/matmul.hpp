@@ -305,9 +305,9 @@ void matmul(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, Into into, int th
     return matmul(transposed(b), transposed(a), transposed(c), into, threads, where);
   const double flops = matmul_flops(c.rows, c.cols, a.cols);
   if (flops < 8192 || c.col_stride != 1) return matmul_reordered(a, b, c, into, where);
+  if (has_few_rows(a, b, c)) return matmul_few_rows(a, b, c, into, threads);
   if (flops < 2e6 || threads < 1)
     threads = 1;  // a few microseconds: waking a thread would cost more
-  if (has_few_rows(a, b, c)) return matmul_few_rows(a, b, c, into, threads);
   with_kernel<A, B, C>(
       [&]<class Kernel>(Kernel) { matmul_on_threads<Kernel>(a, b, c, into, threads); });
 }
@@ -325,8 +325,8 @@ void matmul_rounded(MatrixView<A> a, MatrixView<B> b, MatrixView<bfloat16> c, In
   if (!can_round(a, c))
     fail(where, "matmul_rounded: c is ({}, {}) with k {}; expected what can_round() takes", c.rows,
          c.cols, a.cols);
-  if (matmul_flops(c.rows, c.cols, a.cols) < 2e6 || threads < 1) threads = 1;
   if (has_few_rows(a, b, c)) return matmul_few_rows(a, b, c, into, threads);
+  if (matmul_flops(c.rows, c.cols, a.cols) < 2e6 || threads < 1) threads = 1;
   with_kernel<A, B, float>(
       [&]<class Kernel>(Kernel) { matmul_on_threads<Kernel>(a, b, c, into, threads); });
 }

@@ -45,7 +45,9 @@ TEST_CASE("one to four rows, columns and k that nothing divides, any number of t
     for (const int64_t m : {1, 2, 3, 4})
       for (const int threads : {1, 2, 5}) {
         check_rows<float, float>(m, 131, 70, into, threads);
+        check_rows<float, float>(m, 1451, 70, into, threads);  // worth a thread
         check_rows<bfloat16, float>(m, 7, 33, into, threads);
+        check_rows<bfloat16, float>(m, 1000, 101, into, threads);
         check_rows<bfloat16, bfloat16>(m, 131, 64, into, threads);
         check_rows<double, double>(m, 64, 3, into, threads);
       }

@@ -6,7 +6,8 @@
 //                 |████████████| 1 ──►  y1
 //
 // Each weight is used once a row: to fetch it is what costs, and to pack it first would cost as
-// much again. So nothing is packed, and a few columns at a time share the loads of A.
+// much again. So nothing is packed, and a few columns at a time share the loads of A. Two threads
+// fetch twice as fast as one, so they are worth their while long before FLOPs are many.
 // Cost: 2 m n k FLOPs; B is read once. Sums go lane by lane over k, then over the lanes: each
 // number has one order, whatever the number of threads.
 #pragma once
@@ -15,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "yotta/core/cpu/bf16_tiles.hpp"
 #include "yotta/core/cpu/matmul_packing.hpp"
 #include "yotta/core/cpu/thread_pool.hpp"
 #include "yotta/core/dtype.hpp"
@@ -33,17 +35,44 @@ Real sum_of_lanes(typename TileShape<Real>::Register x) {
   return lane[0];
 }
 
+// What one instruction takes of two rows: `numbers` of each.
+template <class A, class B, class Real>
+struct DotStep {
+  using Register = typename TileShape<Real>::Register;
+  static constexpr int numbers = TileShape<Real>::lanes;
+  template <class T>
+  static Register load(const T* from) {
+    return load_register<Real>(from);
+  }
+  static void add(Register& sum, Register a, Register b) { sum += a * b; }
+};
+#if defined(YOTTA_BF16_PAIRS)
+template <>
+struct DotStep<bfloat16, bfloat16, float> {
+  using Register = TileShape<float>::Register;
+  static constexpr int numbers = 32;
+  static Register load(const bfloat16* from) {
+    Register pairs;
+    std::memcpy(&pairs, from, sizeof pairs);
+    return pairs;
+  }
+  static void add(Register& sum, Register a, Register b) {
+    sum = (Register)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+  }
+};
+#endif
+
 // c (Rows, Columns) (+)= a (Rows, k) b (k, Columns); along k both are neighbours in memory.
 template <int Rows, int Columns, class A, class B, class C>
 void dot_products(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, bool add) {
   using Real = Computed<C>;
-  constexpr int lanes = TileShape<Real>::lanes;
-  typename TileShape<Real>::Register sum[Rows][Columns] = {};
-  const int64_t whole = a.cols / lanes * lanes;
-  for (int64_t l = 0; l < whole; l += lanes)
+  using Step = DotStep<std::remove_const_t<A>, std::remove_const_t<B>, Real>;
+  typename Step::Register sum[Rows][Columns] = {};
+  const int64_t whole = a.cols / Step::numbers * Step::numbers;
+  for (int64_t l = 0; l < whole; l += Step::numbers)
     for (int j = 0; j < Columns; ++j) {
-      const auto column = load_register<Real>(&b(l, j));
-      for (int i = 0; i < Rows; ++i) sum[i][j] += load_register<Real>(&a(i, l)) * column;
+      const auto column = Step::load(&b(l, j));
+      for (int i = 0; i < Rows; ++i) Step::add(sum[i][j], Step::load(&a(i, l)), column);
     }
   for (int i = 0; i < Rows; ++i)
     for (int j = 0; j < Columns; ++j) {
@@ -75,8 +104,9 @@ bool has_few_rows(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c) {
 // C = A B or C += A B, where has_few_rows().
 template <class A, class B, class Real>
 void matmul_few_rows(MatrixView<A> a, MatrixView<B> b, MatrixView<Real> c, Into into, int threads) {
-  const bool add = into == Into::accumulate;
-  const int64_t parts = std::clamp<int64_t>(c.cols / 64, 1, threads);
+  constexpr int64_t worth_a_thread = 100'000;  // numbers of B: some microseconds
+  const bool add = into == Into::accumulate, is_short = b.rows * b.cols < worth_a_thread;
+  const int64_t parts = std::clamp<int64_t>(c.cols / 64, 1, is_short ? 1 : std::max(threads, 1));
   std::atomic<int64_t> next = 0;
   ThreadPool::instance().run(static_cast<int>(parts), [&](int) {
     for (int64_t part = next++; part < parts; part = next++) {
