@@ -1,5 +1,5 @@
-// Lesson 24: the same attention on sequence shards by two exchanges, and what it sends beside the
-// ring.
+// Lesson 24: the same attention on sequence shards by exchanges of q, k, v and o, and what it sends
+// beside the ring.
 #include <fstream>
 
 #include "course/lesson/lesson.hpp"
