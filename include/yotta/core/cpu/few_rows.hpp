@@ -71,6 +71,7 @@ void dot_products(MatrixView<A> a, MatrixView<B> b, MatrixView<C> c, bool add) {
   const int64_t whole = a.cols / Step::numbers * Step::numbers;
   for (int64_t l = 0; l < whole; l += Step::numbers)
     for (int j = 0; j < Columns; ++j) {
+      if (sizeof(B) < sizeof(Real)) __builtin_prefetch(&b(l, j + Columns));  // the next columns'
       const auto column = Step::load(&b(l, j));
       for (int i = 0; i < Rows; ++i) Step::add(sum[i][j], Step::load(&a(i, l)), column);
     }
