@@ -6,7 +6,7 @@
 // the ratio is a peer's time over ours, the median over the rounds, with the smallest and the
 // largest. The prompt runs as one pass and is not timed. PyTorch has caches of full length that it
 // writes into, scaled_dot_product_attention, and inference_mode; in bf16 its weights are bf16, as
-// ours. llama.cpp runs GPT-2's dialect (llama_cpp.hpp).
+// are ours. llama.cpp runs GPT-2's dialect (llama_cpp.hpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -163,7 +163,7 @@ struct Peer {
   const char *name, *prefix;
 };
 
-// Those that run this model; the others are said.
+// The peers that run this model. Prints why llama.cpp does not, if it does not.
 std::vector<Peer> load_peers(bench::TorchPeer& torch, const Size& size, const Ours& ours,
                              int threads) {
   if (!torch.found()) return {};
@@ -177,8 +177,10 @@ std::vector<Peer> load_peers(bench::TorchPeer& torch, const Size& size, const Ou
     peers.push_back({"llama.cpp", "llama_"});
   } catch (const Error& error) {
     const std::string text = error.what(), reason = "error: ";
+    const size_t at = text.find(reason);
+    if (at == std::string::npos) throw;  // the peer has ended
     fmt::print("{}, {}: llama.cpp is left out: {}\n", size.name, name(c.dtype),
-               text.substr(text.find(reason) + reason.size()));
+               text.substr(at + reason.size()));
   }
   return peers;
 }

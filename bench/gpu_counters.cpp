@@ -8,8 +8,8 @@
 // Caches do not matter: these are what kernels ask for.
 //
 // Left out: Hopper's rungs of lesson 04. These metrics are those of an SM's load and store unit,
-// and what TMA copies and wgmma reads does not pass through it. Where NVRTC is missing, --launch
-// leaves out lesson 05's kernels, which it compiles, and says so.
+// and what TMA copies and wgmma reads does not pass through it. Lesson 05's kernels are
+// compiled by NVRTC; where that is missing, --launch leaves them out and says so.
 #include "gpu_counters.hpp"
 
 #include <cmath>

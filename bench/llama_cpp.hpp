@@ -4,8 +4,9 @@
 //     llama_load(layers, heads, context, threads, dtype)    from the weights that PyTorch has
 //     llama_forced(prompt, tokens), llama_write(..)         as forced() and write() of generate.cpp
 //
-// Both raise ImportError without these packages. Weights of matrices have the type that is
-// measured; keys and values are f16, llama.cpp's own choice, or f32 beside f32.
+// llama_load() raises ImportError without these packages, and for a model that is not GPT-2's.
+// Weights of matrices have the type that is measured; keys and values are f16, llama.cpp's own
+// choice, or f32 beside f32.
 #pragma once
 
 namespace yotta::bench {
@@ -42,6 +43,9 @@ def write_gguf(path, layers, heads, context, dtype):
     file.close()
 def llama_load(layers, heads, context, threads, dtype):
     import llama_cpp, os, tempfile
+    if 'llama' in state:
+        llama_cpp.llama_free(state.pop('llama'))
+        llama_cpp.llama_model_free(state.pop('llama_model'))
     if 'head.weight' in state['p']: raise ImportError('only GPT-2 models are written for llama.cpp')
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'model.gguf')
@@ -52,7 +56,7 @@ def llama_load(layers, heads, context, threads, dtype):
     options.n_ctx = options.n_batch = context
     options.n_threads = options.n_threads_batch = threads
     if dtype == 'f32': options.type_k = options.type_v = llama_cpp.GGML_TYPE_F32
-    state.update(llama=llama_cpp.llama_init_from_model(model, options),
+    state.update(llama=llama_cpp.llama_init_from_model(model, options), llama_model=model,
                  vocabulary=table(state['p']).shape[0])
     return 0
 def llama_logits(ids):

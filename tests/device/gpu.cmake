@@ -60,6 +60,8 @@ if(TARGET test_device AND TARGET test_nn AND TARGET emulated_bench_gpu_matmul)
                  ${PROJECT_SOURCE_DIR}/bench/gpu_session ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/course/ncu_sample.csv)
   yotta_long(TESTS bench_gpu_session_alone
              PROGRAMS emulated_gpu_tests emulated_bench_gpu_matmul emulated_bench_gpu_attention emulated_bench_gpu_launch)
+else()
+  yotta_not_run(bench_gpu_session_alone "it needs the benchmarks, built for the emulator")
 endif()
 yotta_add_test(gpu_registers ${CMAKE_CURRENT_SOURCE_DIR}/device/gpu_registers_test ${PROJECT_SOURCE_DIR}/bench/gpu_registers)
 if(NOT NVCC)

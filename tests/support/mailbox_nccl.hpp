@@ -9,10 +9,10 @@
 // It is as asynchronous as NCCL. The other thread draws what happens next from all that can happen;
 // so does a rank that asks, so that a busy machine is not slow. Communicators appear late, calls
 // are taken late, and what nothing orders ends in any order: also the messages and collectives of
-// one group. A device has room for `room`
-// collectives at once, those that were launched first: ranks that launch those of two communicators
-// in different orders may stand still, as on a GPU. Errors come late. Computation that is put after
-// an operation of several ranks first waits for them.
+// one group. A device has room for `room` collectives at once, those that were launched first:
+// ranks that launch those of two communicators in different orders may stand still, as on a GPU.
+// Errors come late. Computation that is put after an operation of several ranks first waits for
+// them.
 //
 // What NCCL forbids, and would answer with wrong memory or nothing at all, is a complaint: a call
 // on a communicator that is not there, or is busy; one that is freed while NCCL still writes it, or

@@ -14,8 +14,8 @@
 //                            collective; kernels hide nothing of the shorter part
 //     stack    matmul        of the chip's share in products
 //              attention     the same in flash attention
-//              passes        over the numbers of what multiplies nothing: 1 compiled, 2.75 eager
-//                            (machine/kernel_rates.hpp)
+//              passes        over the numbers of what multiplies nothing; fitted. For comparison: 1
+//                            compiled, 2.75 eager (machine/kernel_rates.hpp)
 //              interference  of a collective's time beside kernels, what they lose
 //              network       share of the rate of links out of a node
 //

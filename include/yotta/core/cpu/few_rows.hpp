@@ -7,7 +7,7 @@
 //
 // Each weight is used once a row: to fetch it is what costs, and to pack it first would cost as
 // much again. So nothing is packed, and a few columns at a time share the loads of A. Two threads
-// fetch twice as fast as one, so they are worth their while long before FLOPs are many.
+// fetch up to twice as fast as one, so a second one pays long before there are many FLOPs.
 // Cost: 2 m n k FLOPs; B is read once. Sums go lane by lane over k, then over the lanes: each
 // number has one order, whatever the number of threads.
 #pragma once
