@@ -139,14 +139,16 @@ class PageReader {
     return name;
   }
 
+  // What may have brackets of its own in front of a function's name, and is no type.
+  static bool is_attribute(const std::string& text) {
+    return is_any(text, {"__attribute__", "alignas", "__launch_bounds__", "explicit", "noexcept"});
+  }
   // The bracket that opens the parameters, behind the function's name.
   size_t parameters_of(size_t head, size_t open) const {
     for (size_t i = head; i < open; ++i) {
       if (word(i) != "(") continue;
       if (word(i - 1) == "operator") continue;  // operator()()
-      const bool attribute = is_any(word(i - 1), {"__attribute__", "alignas", "decltype",
-                                                  "__launch_bounds__", "explicit", "noexcept"});
-      if (!attribute) return i;
+      if (!is_attribute(word(i - 1)) && word(i - 1) != "decltype") return i;
       i = behind(i, "(", ")") - 1;
     }
     return open;
@@ -175,6 +177,7 @@ class PageReader {
     std::string returned;
     for (size_t i = head; i < name; ++i) {
       if (word(i) == "[") i = behind(i, "[", "]");
+      if (is_attribute(word(i)) && word(i + 1) == "(") i = behind(i + 1, "(", ")");
       if (i < name && !is_specifier(word(i))) returned += word(i);
     }
     return !returned.empty() && returned != "void";

@@ -228,7 +228,8 @@ TEST_CASE("functions are found in every form in which a page defines them") {
       "namespace yotta {\n"
       "inline int a(int x = sum({1, 2})) { return 'a' + x; }  // int b() { no }\n"
       "/* int b() { no } */\n"
-      "template <int N, class T = Pair<int, int>>\n__global__ void b(const T* x) { b1(); }\n"
+      "template <int N, class T = Pair<int, int>>\n"
+      "__global__ void __launch_bounds__(2 * N) b(const T* x) { b1(); }\n"
       "struct S : Base<int> {\n"
       "  S() : v_{1}, f_([](int i) { return i; }) { made(); }\n"
       "  ~S() { gone(); }\n"
@@ -267,7 +268,8 @@ TEST_CASE("functions are found in every form in which a page defines them") {
   CHECK(body_of(text, "Inner::d") == "if (x) {\n    y();\n  }");
   CHECK(body_of(text, "half(double") == "return x / 2;");
   CHECK(body_of(text, "detail::half(int x") == "return x;");
-  CHECK(find_function(functions, "b").signature == "__global__ void b(const T* x)");
+  CHECK(find_function(functions, "b").signature ==
+        "__global__ void __launch_bounds__(2 * N) b(const T* x)");
   CHECK(find_function(functions, "b").parameters_of_template ==
         "template <int N, class T = Pair<int, int>>");
   CHECK(find_function(functions, "S::S").signature == "S()");
