@@ -524,8 +524,9 @@ bool names_a_file(const fs::path& root, const fs::path& path, const std::string&
   return names.at(part_of(path)).count(name) > 0;
 }
 
-// Names in comments that stand for any file.
-const std::set<std::string> any_file = {"x_test.cpp",
+// Names in comments that stand for any file, and a project's that looks like one.
+const std::set<std::string> any_file = {"llama.cpp",
+                                        "x_test.cpp",
                                         "tests/x_test.cpp",
                                         "my_kernels.cpp",
                                         "student.hpp",

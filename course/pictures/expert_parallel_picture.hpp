@@ -33,8 +33,8 @@ std::string expert_parallel_svg();
 
 // ---- two: loads, and what a capacity drops ----
 
-// A router of 16 experts that learns even loads and nothing else, on batches of 1024 tokens with two
-// experts each. The tokens have a part in common, as a model's have.
+// A router of 16 experts that learns even loads and nothing else, on batches of 1024 tokens with
+// two experts each. The tokens have a part in common, as a model's have.
 struct RouterLoads {
   std::vector<int64_t> rows;  // of each expert
   double log_sum_exp = 0;     // of the logits: root of its mean square

@@ -9,7 +9,7 @@
 //
 // Then the joint graph is cut in two. What backward reads of the forward is kept in memory, or
 // computed again from what is kept. To keep a value costs its bytes twice (written, read), or once
-// if it is in memory anyway (an input, a matmul's result). To compute it again inside a fused kernel
+// if it is in memory anyway (an input, a matmul's result). To compute it again in a fused kernel
 // costs no bytes if its operands are there anyway. So the choice is a minimum cut: the cheapest set
 // of values, by bytes, from which all that backward reads follows without a matmul or a collective.
 //
