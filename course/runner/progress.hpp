@@ -78,7 +78,8 @@ void set_current_exercise(const std::string& id);
 // Where what has compiled is kept: of this key, or of none.
 std::string last_compiled();
 
-// Two texts are equal if their prints are; kept instead of the starter's text.
+// Two texts are equal if their prints are; kept instead of the starter's text. FNV-1a in 16 hex
+// digits: work folders hold prints of earlier versions.
 std::string print_of(const std::string& text);
 
 }  // namespace runner

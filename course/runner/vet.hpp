@@ -7,12 +7,12 @@
 //                                         preprocessor but includes of known headers.
 //                                         What no object shows: code outside of namespace
 //                                         yotta::student, asm, attributes that switch a check off,
-//                                         the rank's context, the tests
+//                                         the rank's context, what counts for it, the tests
 //     the object, before it is linked     the library's own answer, by whatever name, and what
-//                                         calls it (call_graph.hpp); another context;
-//                                         a function in place of another's; calls of C and files
-//                                         by which one finds the case's stack, and code before
-//                                         main(), which runs on it
+//                                         calls it (call_graph.hpp); another context, writing
+//                                         to the ledger; a function in place of another's; calls of
+//                                         C and files by which one finds the case's stack, and code
+//                                         before main(), which runs on it
 //
 // docs/instructors.md names the cheats for which each check is there.
 // What the library's own solution and the starter need is always allowed: their objects are the
@@ -20,8 +20,9 @@
 // the rest of Yotta as it likes.
 //
 // What it does not stop: an address that is computed and called, memory of the program's that is
-// overwritten, and a table of the library's constexpr answers for every size, which the compiler
-// fills. Who reads the file sees them.
+// overwritten, a table of the library's constexpr answers for every size, which the compiler
+// fills, a compiled function of Yotta other than read_text() that opens a file, and a static cast
+// of a channel to a class whose name the compiler deduces. Who reads the file sees them.
 #pragma once
 
 #include <set>

@@ -48,6 +48,11 @@ bool is_standard_attribute(const std::string& word) {
   return std::find(known.begin(), known.end(), word) != known.end();
 }
 
+// A Channel is one of these too: who casts to it counts for the library.
+bool is_channel_by_memory(const std::string& word) {
+  return word == "SharedMemoryChannel" || word == "Collective";
+}
+
 std::string bare_include(const std::string& directive) {
   static const std::regex include(R"(#include ?([<"])([A-Za-z0-9_/.]+)[>"])");
   std::smatch found;
@@ -166,12 +171,21 @@ class TextVet {
       refuse("'asm': a graded function is C++");
     else if ((reserved || spaces) && !is_known_reserved(word) && of_starter_.count(word) == 0)
       refuse(fmt::format("'{}': such a name belongs to the compiler and its libraries", word));
-    else if (word == "exercise")
+    else if (word == "exercise" && names_namespace())
       refuse("'exercise': this namespace belongs to the tests");
+    else if (is_channel_by_memory(word) && !is_member() && of_starter_.count(word) == 0)
+      refuse(fmt::format("'{}': only the library writes what is counted; ask a Channel", word));
     else if (word == "context" && !is_member() && of_starter_.count(word) == 0)
       refuse(
           "context(): the ledger, the clock and the rank are the grader's to set; ask the channel "
           "or the communicator for its rank and size, and give a variable another name");
+  }
+
+  // "exercise::", "using namespace exercise", "namespace tests = ::exercise"; not a plain name.
+  bool names_namespace() const {
+    const size_t before = at_ - (text_at(at_ - 1) == "::" ? 2 : 1);
+    return text_at(at_ + 1) == "::" || text_at(before) == "namespace" ||
+           (text_at(before) == "=" && text_at(before - 2) == "namespace");
   }
 
   // Does the name at hand stand behind "." or "->"?

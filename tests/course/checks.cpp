@@ -2,11 +2,14 @@
 // What it must never do is give one file another's verdict.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "runner/exercise.hpp"
 #include "runner/grade.hpp"
 #include "runner/places.hpp"
+#include "runner/progress.hpp"
 #include "runner/solution.hpp"
 #include "runner/student_commands.hpp"
 #include "support/longest_wait.hpp"
@@ -273,6 +277,18 @@ TEST_CASE("what older versions remembered is taken over, and what nobody wrote i
   }
 }
 
+TEST_CASE("a verb that throws leaves the streams of the test as they were") {
+  struct stat before, after;
+  REQUIRE(fstat(STDOUT_FILENO, &before) == 0);
+  CHECK_THROWS(yotta_test::said_by([]() -> int { throw std::runtime_error("no verdict"); }));
+  REQUIRE(fstat(STDOUT_FILENO, &after) == 0);
+  CHECK((before.st_dev == after.st_dev && before.st_ino == after.st_ino));
+}
+
+TEST_CASE("a print is the one that work folders of earlier versions hold") {
+  CHECK(print_of("foobar") == "85944171f73967e8");
+}
+
 TEST_CASE("a damaged file of progress is kept, and another is begun") {
   const Student student;
   write_text(student.progress(), "no JSON");
@@ -309,6 +325,7 @@ const std::string forge = R"(
 #include <unistd.h>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 inline void forge() {
   std::ifstream own("/proc/self/cmdline");
@@ -463,7 +480,8 @@ TEST_CASE("what was asked for wrongly ends with status 2, and says how") {
   for (const auto& [words, says] : std::vector<std::pair<std::string, std::string>>{
            {"reset 03 </dev/null", "--yes"},
            {"exercise", "`new NN_topic`, `signatures [NN]` or `verify [NN]`"},
-           {"exercise nonsense", "not expected: nonsense"}}) {
+           {"exercise nonsense", "not expected: nonsense"},
+           {"exercise verify 99", "there is no exercise '99'"}}) {
     const Ending ending = shell(YOTTA_BUILD_DIR "/course/runner " + words);
     CAPTURE(words);
     CHECK_MESSAGE(ending.status == 2, ending.output);

@@ -24,19 +24,37 @@ inline std::string solution(const std::string& variant) {
   return runner::variant_of(quick_exercise(), variant);
 }
 
+// Both streams go into a file for as long as it lives.
+class StreamsInto {
+ public:
+  explicit StreamsInto(const std::string& file) {
+    std::fflush(nullptr);
+    const int to = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    dup2(to, STDOUT_FILENO), dup2(to, STDERR_FILENO);
+    close(to);
+  }
+  ~StreamsInto() {
+    std::fflush(nullptr);
+    dup2(out_, STDOUT_FILENO), dup2(err_, STDERR_FILENO);
+    close(out_), close(err_);
+  }
+  StreamsInto(const StreamsInto&) = delete;
+  StreamsInto& operator=(const StreamsInto&) = delete;
+
+ private:
+  int out_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3),
+      err_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+};
+
 // The status of a verb, and what it has said on both streams.
 inline runner::Ending said_by(const std::function<int()>& verb) {
   const TemporaryFolder folder;
-  const std::string file = folder / "said";
-  std::fflush(nullptr);
-  const int to = creat(file.c_str(), 0600), out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
-  dup2(to, STDOUT_FILENO), dup2(to, STDERR_FILENO);
   runner::Ending ending;
-  ending.status = verb();
-  std::fflush(nullptr);
-  dup2(out, STDOUT_FILENO), dup2(err, STDERR_FILENO);
-  for (const int each : {to, out, err}) close(each);
-  ending.output = runner::read_text(file);
+  {
+    const StreamsInto file(folder / "said");
+    ending.status = verb();
+  }
+  ending.output = runner::read_text(folder / "said");
   return ending;
 }
 
