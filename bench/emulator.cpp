@@ -1,6 +1,6 @@
 // The SIMT emulator: how long a matmul with shared tiles of 32 x 32 takes on it, unchecked and
-// under all checks. The aims: 256 cubed in 0.05 s unchecked and in 1 s checked, so that a kernel can
-// be studied without waiting.
+// under all checks. The aims: 256 cubed in 0.05 s unchecked and in 1 s checked, so that a kernel
+// can be studied without waiting.
 //
 // CPU time of this process, the shortest of some tries: one that other programs do not change much.
 #include <ctime>
