@@ -7,7 +7,8 @@
 //
 // Each weight is used once a row: to fetch it is what costs, and to pack it first would cost as
 // much again. So nothing is packed, and a few columns at a time share the loads of A. Two threads
-// fetch up to twice as fast as one, so a second one pays long before there are many FLOPs.
+// fetch up to twice as fast as one, so a second one pays long before there are many FLOPs. Two rows
+// of bf16 are multiplied pair by pair, where the processor can (bf16_tiles.hpp).
 // Cost: 2 m n k FLOPs; B is read once. Sums go lane by lane over k, then over the lanes: each
 // number has one order, whatever the number of threads.
 #pragma once
@@ -15,6 +16,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "yotta/core/cpu/bf16_tiles.hpp"
 #include "yotta/core/cpu/matmul_packing.hpp"
@@ -47,6 +50,8 @@ struct DotStep {
   static void add(Register& sum, Register a, Register b) { sum += a * b; }
 };
 #if defined(YOTTA_BF16_PAIRS)
+// Registers hold pairs as if they were f32: clang 19 without optimization gives wrong sums if these
+// functions take and return __m512bh.
 template <>
 struct DotStep<bfloat16, bfloat16, float> {
   using Register = TileShape<float>::Register;

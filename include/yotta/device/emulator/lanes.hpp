@@ -19,8 +19,8 @@
 // Cost: two switches per lane and barrier, some 5 ns each; 68 KiB of address space per lane, of
 // which it touches one or two pages. Stacks lie an odd number of pages apart and begin at different
 // offsets within their pages. With a power of two, or the same offset, all would compete for the
-// same few sets of the caches and of the TLB: 1.4 times the time of a checked barrier of 1024
-// threads.
+// same few sets of the caches and of the TLB, and a checked barrier of 1024 threads would take 1.4
+// times as long.
 #pragma once
 
 #include <sys/mman.h>
